@@ -1,0 +1,126 @@
+"""The one idea of the book: score the keys, normalise under a mask, average the values."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*b k"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "*b k"]:
+    """Softmax over the last axis, among the positions that may be attended to.
+
+    ::
+
+        weights_j = mask_j exp(scores_j) / Σ_l mask_l exp(scores_l)
+
+    ``mask`` is boolean and broadcasts to ``scores``; ``True`` means *may attend*. A row in which nothing
+    may be attended to gets zero weights, and sends back zero gradient.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: there is no key to attend to (``k`` is 0), or the mask does not broadcast to the scores.
+    """
+    if scores.shape[-1] == 0:
+        raise ValueError(f"nothing to attend to: the scores have shape {tuple(scores.shape)}, with no key")
+    if mask is None:
+        return scores.softmax(-1)
+    _check_mask(mask, scores.shape)
+    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0)
+
+
+def _check_mask(mask: Tensor, shape: torch.Size) -> None:
+    if mask.dtype != torch.bool:
+        raise TypeError(f"the mask must be boolean (True = may attend), but its dtype is {mask.dtype}")
+    padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
+    if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
+        raise ValueError(f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)}")
+
+
+class Attention(nn.Module, ABC):
+    """Every mechanism of the book that scores keys: a subclass says how, in :meth:`score`.
+
+    ::
+
+        context = weights · value,   weights = masked_softmax(score(query, key), mask)
+
+    :meth:`weights` is the definition. A subclass may compute :meth:`forward` in another way, if it is
+    equal. Leading axes ``*b`` are batch, so heads are just more batch.
+    """
+
+    def project(
+        self, source: Float[Tensor, "*b k s"]
+    ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
+        """Key and value of a source, computed once however many queries follow. Here: the source itself."""
+        return source, source
+
+    @abstractmethod
+    def score(self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]) -> Float[Tensor, "*b q k"]:
+        """How well each key answers each query, as any real number."""
+
+    def weights(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q k"]:
+        """The share of each key in each query's context; a row sums to 1, or to 0 where all is masked."""
+        return masked_softmax(self.score(query, key), mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q v"]:
+        """The context of each query: the average of the values under :meth:`weights`.
+
+        Raises:
+            ValueError: sizes do not fit, the source is empty, or the mask does not broadcast to ``(*b, q, k)``.
+            TypeError: the mask is not boolean.
+        """
+        if key.shape[-2] != value.shape[-2]:
+            raise ValueError(f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value")
+        return self.weights(query, key, mask) @ value
+
+
+@contextmanager
+def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Collect the attention weights of every :class:`Attention` in ``model`` while the block runs.
+
+    Yields a dictionary from a module's name to its weights, one tensor ``(*b, q, k)`` a call. Each is
+    computed by :meth:`Attention.weights`, from what the module was given, and detached::
+
+        with record_weights(model) as maps:
+            model(source, target)
+        maps["decoder.attention"]  # a list: one entry a step
+    """
+    maps: dict[str, list[Tensor]] = defaultdict(list)
+
+    def recorder(name: str):
+        def record(module: Attention, args: tuple, kwargs: dict, _context: Tensor) -> None:
+            given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+            del given["value"]
+            with torch.no_grad():
+                maps[name].append(module.weights(**given))
+
+        return record
+
+    handles = [
+        module.register_forward_hook(recorder(name), with_kwargs=True)
+        for name, module in model.named_modules()
+        if isinstance(module, Attention)
+    ]
+    try:
+        yield maps
+    finally:
+        for handle in handles:
+            handle.remove()

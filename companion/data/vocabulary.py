@@ -1,0 +1,62 @@
+"""Tokens as integers, and sentences as padded batches of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+PAD, BOS, EOS, UNK = range(4)
+SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+class Vocabulary:
+    """A fixed list of tokens, each with its number: padding 0, ``<bos>`` 1, ``<eos>`` 2, ``<unk>`` 3, then the rest.
+
+    Raises:
+        ValueError: a token is listed twice.
+    """
+
+    def __init__(self, tokens: Iterable[str]):
+        self.tokens = (*SPECIAL, *tokens)
+        self.numbers = {token: number for number, token in enumerate(self.tokens)}
+        if len(self.numbers) < len(self.tokens):
+            twice = [token for token, count in Counter(self.tokens).items() if count > 1]
+            raise ValueError(f"{len(twice)} tokens are listed more than once, the first is {twice[0]!r}")
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[str]], minimum_frequency: int = 1) -> "Vocabulary":
+        """The tokens that occur at least ``minimum_frequency`` times, most frequent first, ties by alphabet."""
+        counts = Counter(token for sentence in sentences for token in sentence)
+        kept = [token for token, count in counts.items() if count >= minimum_frequency and token not in SPECIAL]
+        return cls(sorted(kept, key=lambda token: (-counts[token], token)))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, sentence: Iterable[str]) -> list[int]:
+        """The number of each token, ``<unk>`` for one that is not in the vocabulary."""
+        return [self.numbers.get(token, UNK) for token in sentence]
+
+    def decode(self, numbers: Iterable[int]) -> list[str]:
+        """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding.
+
+        Raises:
+            ValueError: a number is outside the vocabulary.
+        """
+        sentence = []
+        for number in map(int, numbers):
+            if not 0 <= number < len(self):
+                raise ValueError(f"token {number} is outside the vocabulary of {len(self)} entries")
+            if number == EOS:
+                break
+            if number not in (PAD, BOS):
+                sentence.append(self.tokens[number])
+        return sentence
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
+    """The sequences as the rows of one tensor, each filled up with padding to the longest."""
+    length = max(map(len, sequences))
+    return torch.tensor([[*sequence, *[PAD] * (length - len(sequence))] for sequence in sequences])

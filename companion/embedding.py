@@ -1,0 +1,37 @@
+"""Vectors for tokens."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from companion.data.vocabulary import PAD
+
+
+class Embedding(nn.Embedding):
+    """One learned vector a token: small at first (standard deviation 0.1), and zero for padding.
+
+    PyTorch's default standard deviation is 1, which slows down the small models of this book.
+
+    Raises:
+        ValueError: a token is outside the vocabulary. On a GPU, where looking would make it wait, and under
+            ``torch.compile``, it is PyTorch's own error instead.
+    """
+
+    def __init__(self, vocabulary_size: int, size: int):
+        super().__init__(vocabulary_size, size, padding_idx=PAD)
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors anew."""
+        nn.init.normal_(self.weight, std=0.1)
+        self._fill_padding_idx_with_zero()
+
+    def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+        """The vector of each token."""
+        if tokens.device.type == "cpu" and not torch.compiler.is_compiling() and tokens.numel():
+            smallest, largest = (int(x) for x in tokens.aminmax())
+            if smallest < 0 or largest >= self.num_embeddings:
+                raise ValueError(
+                    f"tokens run from {smallest} to {largest}, "
+                    f"but the vocabulary has the {self.num_embeddings} entries 0 to {self.num_embeddings - 1}"
+                )
+        return super().forward(tokens)

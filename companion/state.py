@@ -1,0 +1,43 @@
+"""What a decoder remembers between two steps, and how to rearrange it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+State = TypeVar("State")
+
+
+class Memory(NamedTuple):
+    """A source, projected once, that any number of queries can attend to."""
+
+    key: Float[Tensor, "b k d"]
+    value: Float[Tensor, "b k v"]
+    mask: Bool[Tensor, "b k"]
+
+
+class Step(NamedTuple):
+    """What a decoder answers to one token: scores of the next one, its new state, where it looked."""
+
+    logits: Float[Tensor, "b vocabulary"]
+    state: Any
+    weights: Float[Tensor, "b k"] | None
+
+
+def map_state(function: Callable[[Tensor], Tensor], state: State) -> State:
+    """Apply ``function`` to every tensor of a state: nested tuples of tensors, the batch axis first.
+
+    Reordering hypotheses, say, is ``map_state(lambda x: x[rows], state)``. ``None`` stays ``None``.
+
+    Raises:
+        TypeError: the state holds something that is neither a tensor, a tuple nor ``None``.
+    """
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return function(state)
+    if isinstance(state, tuple):
+        parts = [map_state(function, part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    raise TypeError(f"a state is made of tensors and tuples, but holds a {type(state).__name__}")
