@@ -2,7 +2,6 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,7 +40,15 @@ def _check_mask(mask: Tensor, shape: torch.Size) -> None:
         raise TypeError(f"the mask must be boolean (True = may attend), but its dtype is {mask.dtype}")
     padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
     if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
-        raise ValueError(f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)}")
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)}"
+        )
+
+
+def check_size(name: str, tensor: Tensor, size: int) -> None:
+    """Raise a ``ValueError`` unless the last axis of ``tensor`` has the size that a module was built for."""
+    if tensor.shape[-1] != size:
+        raise ValueError(f"the {name} has {tensor.shape[-1]} features, but {size} were announced")
 
 
 class Attention(nn.Module, ABC):
@@ -84,7 +91,7 @@ class Attention(nn.Module, ABC):
         """The context of each query: the average of the values under :meth:`weights`.
 
         Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not broadcast to ``(*b, q, k)``.
+            ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
             TypeError: the mask is not boolean.
         """
         if key.shape[-2] != value.shape[-2]:
@@ -94,33 +101,40 @@ class Attention(nn.Module, ABC):
 
 @contextmanager
 def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the attention weights of every :class:`Attention` in ``model`` while the block runs.
+    """Collect the weights of every :class:`Attention` in ``model`` while the block runs.
 
-    Yields a dictionary from a module's name to its weights, one tensor ``(*b, q, k)`` a call. Each is
-    computed by :meth:`Attention.weights`, from what the module was given, and detached::
+    Yields a dictionary from a module's name to its weights, detached, one ``(*b, q, k)`` a call::
 
         with record_weights(model) as maps:
             model(source, target)
         maps["decoder.attention"]  # a list: one entry a step
+
+    Inside the block each attention is computed by its definition, ``weights · value``, even where its
+    ``forward`` is fused. Outside, nothing is kept and nothing is slower.
     """
-    maps: dict[str, list[Tensor]] = defaultdict(list)
-
-    def recorder(name: str):
-        def record(module: Attention, args: tuple, kwargs: dict, _context: Tensor) -> None:
-            given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-            del given["value"]
-            with torch.no_grad():
-                maps[name].append(module.weights(**given))
-
-        return record
-
-    handles = [
-        module.register_forward_hook(recorder(name), with_kwargs=True)
-        for name, module in model.named_modules()
-        if isinstance(module, Attention)
-    ]
+    maps: dict[str, list[Tensor]] = {}
+    attentions = {name: module for name, module in model.named_modules() if isinstance(module, Attention)}
+    for name, module in attentions.items():
+        _record(module, maps.setdefault(name, []))
     try:
         yield maps
     finally:
-        for handle in handles:
-            handle.remove()
+        for module in attentions.values():
+            del module.weights, module.forward
+
+
+def _record(module: Attention, found: list[Tensor]) -> None:
+    """Shadow two methods of one module: ``weights`` notes its result, ``forward`` is the definition."""
+    define, signature = module.weights, inspect.signature(module.forward)
+
+    def weights(*args, **kwargs) -> Tensor:
+        result = define(*args, **kwargs)
+        found.append(result.detach())
+        return result
+
+    def forward(*args, **kwargs) -> Tensor:
+        given = signature.bind(*args, **kwargs).arguments
+        value = given.pop("value")
+        return weights(**given) @ value
+
+    vars(module).update(weights=weights, forward=forward)

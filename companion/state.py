@@ -1,12 +1,10 @@
 """What a decoder remembers between two steps, and how to rearrange it."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float
 from torch import Tensor
-
-State = TypeVar("State")
 
 
 class Memory(NamedTuple):
@@ -25,7 +23,7 @@ class Step(NamedTuple):
     weights: Float[Tensor, "b k"] | None
 
 
-def map_state(function: Callable[[Tensor], Tensor], state: State) -> State:
+def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
     """Apply ``function`` to every tensor of a state: nested tuples of tensors, the batch axis first.
 
     Reordering hypotheses, say, is ``map_state(lambda x: x[rows], state)``. ``None`` stays ``None``.
@@ -41,3 +39,10 @@ def map_state(function: Callable[[Tensor], Tensor], state: State) -> State:
         parts = [map_state(function, part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
     raise TypeError(f"a state is made of tensors and tuples, but holds a {type(state).__name__}")
+
+
+def tensors(state: Any) -> list[Tensor]:
+    """Every tensor of a state, in order."""
+    if isinstance(state, tuple):
+        return [tensor for part in state for tensor in tensors(part)]
+    return [] if state is None else [state]

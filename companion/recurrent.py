@@ -1,0 +1,72 @@
+"""What the recurrent encoder–decoders share: a recurrence that skips padding, and the deep output layer."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from companion.data.vocabulary import PAD
+
+
+def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
+    """Where the source has words: ``True`` for a token, ``False`` for padding.
+
+    Raises:
+        ValueError: a sentence is empty, or has padding before a word.
+    """
+    mask = source != PAD
+    lengths = mask.sum(1)
+    if source.shape[1] == 0 or not bool((lengths > 0).all()):
+        empty = [] if source.shape[1] == 0 else (lengths == 0).nonzero().flatten().tolist()
+        raise ValueError(
+            f"the source of shape {tuple(source.shape)} has empty sentences, in the rows {empty or 'all'}"
+        )
+    if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        row = int((mask[:, 1:] & ~mask[:, :-1]).any(1).nonzero()[0])
+        raise ValueError(f"row {row} of the source has padding before a word; padding belongs at the end")
+    return mask
+
+
+def run_packed(
+    rnn: nn.GRU | nn.LSTM, inputs: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
+) -> tuple[Float[Tensor, "b k h"], Tensor | tuple[Tensor, Tensor]]:
+    """Run a recurrence over each sentence and never over its padding.
+
+    Returns the states, zero at the padding, and what the network calls its final state: the one after the
+    last word of each sentence. A backward direction starts at the last word.
+    """
+    packed = pack_padded_sequence(inputs, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    states, final = rnn(packed)
+    return pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])[0], final
+
+
+class DeepOutput(nn.Module):
+    """The scores of the next word, by one hidden layer of maxout units.
+
+    ::
+
+        t̃ = U_o s + V_o y + C_o c
+        t = [max(t̃_1, t̃_2), max(t̃_3, t̃_4), …]
+        logits = W_o t
+
+    Source: Bahdanau et al. 2015, appendix A.2.2; the same in Cho et al. 2014, appendix A.1.2. Our ``state``,
+    ``embedded`` and ``context`` are the papers' s, E y and c; ``size`` is l, the number of maxout units.
+    U_o, V_o and C_o stand side by side in one matrix. Deviation: a bias in both layers.
+    """
+
+    def __init__(
+        self, state_size: int, embedding_size: int, context_size: int, size: int, vocabulary_size: int
+    ):
+        super().__init__()
+        self.hidden = nn.Linear(state_size + embedding_size + context_size, 2 * size)
+        self.W = nn.Linear(size, vocabulary_size)
+
+    def forward(
+        self,
+        state: Float[Tensor, "*b s"],
+        embedded: Float[Tensor, "*b e"],
+        context: Float[Tensor, "*b c"],
+    ) -> Float[Tensor, "*b vocabulary"]:
+        """Unnormalised log-probabilities of the next word, for one step or for all steps at once."""
+        pairs = self.hidden(torch.cat([state, embedded, context], -1)).unflatten(-1, (-1, 2))
+        return self.W(pairs.amax(-1))
