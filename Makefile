@@ -1,0 +1,69 @@
+# make book       build the book              make notebooks  run every chapter, write its notebook
+# make test       check everything            make stamp      write the repository's address where it belongs
+# make lint       ruff and mypy               make serve      read the book at http://localhost:8000
+# make bench      measure against tutorials   make lock       choose the versions in requirements.txt anew
+# make clean      remove what was built
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/ready
+BOOK   := _build/html/ready
+CODE   := companion tests book
+
+export OMP_NUM_THREADS := 1
+
+.PHONY: book test notebooks stamp serve bench lint lock clean
+.DELETE_ON_ERROR:
+
+book: $(BOOK)
+	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
+
+test: lint $(BOOK)
+	$(BIN)/python -m pytest tests book -n 2 --dist loadfile --jaxtyping-packages=companion,beartype.beartype \
+		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
+
+lint: $(READY)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+notebooks: $(READY)
+	$(BIN)/python book/tools/notebooks.py
+
+stamp: $(READY)
+	$(BIN)/python book/tools/stamp.py
+
+serve: $(BOOK)
+	$(BIN)/python -m http.server 8000 --directory _build/html
+
+bench: $(READY)
+	@set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+# The versions hold for every platform: a local build's mark and the CUDA libraries are left to pip on the spot.
+lock: $(READY)
+	$(BIN)/python -m piptools compile --quiet --upgrade --no-header --no-annotate --no-strip-extras --allow-unsafe \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
+		--extra book --extra test --extra experiments --output-file requirements.tmp pyproject.toml
+	{ echo "# Written by make lock: the versions that book and tests use."; \
+		sed -E -e '/^(nvidia|triton|cuda)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
+	rm requirements.tmp
+
+clean:
+	rm -rf _build $(VENV)
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v < (3, 14) or sys.exit(\
+		f"Python 3.11, 3.12 or 3.13 is needed, but $(PYTHON) is {v[0]}.{v[1]}: try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+# Always from nothing: a build that continues an older one shows neither its warnings nor new entries in the menu.
+$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/* book/_static/*) \
+		$(shell find companion -name '*.py')
+	rm -rf _build
+	$(BIN)/jupyter-book build . -W -n --keep-going
+	@touch $@

@@ -1,0 +1,111 @@
+"""Make each chapter's notebook from its text: book/NN_name.md → book/NN_name.ipynb, executed.
+
+Two runs give the same bytes: the cells' ids are their places, no time is recorded, progress bars (stderr) are
+left out, and one thread computes. A chapter with a failing cell writes nothing.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from stamp import ROOT, stamp
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def chapters(names: Iterable[str] = (), root: Path = ROOT) -> list[Path]:
+    """The texts of the chapters, in order: all, or those named, such as ``02_bahdanau``.
+
+    Raises:
+        FileNotFoundError: there is no chapter of that name.
+    """
+    paths = sorted((root / "book").glob("[0-9]*.md"))
+    unknown = set(names) - {path.stem for path in paths}
+    if unknown:
+        raise FileNotFoundError(f"no chapter {', '.join(sorted(unknown))} in {root / 'book'}")
+    return [path for path in paths if not names or path.stem in names]
+
+
+def read(path: Path) -> NotebookNode:
+    """A chapter's text as a notebook that has not run."""
+    notebook = jupytext.read(path, fmt="md:myst")
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for place, cell in enumerate(notebook.cells, start=1):
+        cell.id = f"cell-{place}"
+    return notebook
+
+
+def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """Run all cells, in a new kernel whose working folder is ``folder``, and keep what belongs in the book.
+
+    Raises:
+        CellExecutionError: a cell failed.
+    """
+    client = NotebookClient(
+        notebook, timeout=None, record_timing=False, resources={"metadata": {"path": str(folder)}}
+    )
+    client.execute(env=os.environ | ENVIRONMENT)
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = merge(output for output in cell.outputs if output.get("name") != "stderr")
+    return notebook
+
+
+def merge(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Join printed text that arrived in pieces, since where it is cut is chance."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        if merged and output.output_type == merged[-1].output_type == "stream":
+            merged[-1].text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def make(chapter: Path, output: Path) -> None:
+    """Write the executed notebook of one chapter into the folder ``output``, whole or not at all."""
+    notebook = execute(read(chapter), chapter.parent)
+    nbformat.validate(notebook)
+    target = output / f"{chapter.stem}.ipynb"
+    unfinished = target.with_suffix(".unfinished")
+    unfinished.write_text(nbformat.writes(notebook) + "\n", "utf-8")
+    os.replace(unfinished, target)
+    print(f"made {target.name}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make the chapters named on the command line, or all of them; 1 if any fails."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="chapters, such as 02_bahdanau; all by default")
+    parser.add_argument("--output", type=Path, default=ROOT / "book", help="folder for the notebooks")
+    parser.add_argument("--jobs", type=int, default=2, help="how many chapters run at once")
+    options = parser.parse_args(arguments)
+    if options.output == ROOT / "book":
+        stamp()
+    options.output.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        tasks = {path: pool.submit(make, path, options.output) for path in chapters(options.names)}
+    failures = {path: task.exception() for path, task in tasks.items() if task.exception()}
+    for path, failure in failures.items():
+        if not isinstance(failure, CellExecutionError | ValueError):
+            raise failure
+        print(f"{path.name}: nothing written, a cell failed:\n{failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Write the repository's address, from _config.yml, into the notebooks' setup cell and the README.
+
+Run it with `make stamp` after `repository.url` has changed; `make notebooks` does it too.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COLAB = "https://colab.research.google.com"
+
+SETUP = """\
+#@title Setup
+# In Colab this installs the package of the book. Elsewhere it does nothing.
+try:
+    import google.colab
+except ImportError:
+    pass
+else:
+    import os
+
+    source = os.environ.get("COMPANION_REPOSITORY", "{source}")
+    if not source:
+        raise RuntimeError(
+            "Where is this book's repository? Its address is not set in this notebook. In a cell above, say it as"
+            " pip does: %env COMPANION_REPOSITORY=git+https://… Better, set repository.url in _config.yml, once"
+            " for the whole book, and run `make stamp`."
+        )
+    %pip install --quiet "companion @ {{source}}"
+"""
+CELL = """\
+```{{code-cell}} ipython3
+---
+cellView: form
+tags: [hide-cell, nbval-ignore-output]
+---
+{setup}```"""
+FIRST_CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.MULTILINE | re.DOTALL)
+README_PART = re.compile(r"(<!-- address -->\n).*?(<!-- /address -->)", re.DOTALL)
+
+
+def repository_url(config: Path = ROOT / "_config.yml") -> str:
+    """The address that _config.yml names, without a slash at its end; empty while it is unset."""
+    return (yaml.safe_load(config.read_text("utf-8"))["repository"]["url"] or "").rstrip("/")
+
+
+def setup_source(url: str) -> str:
+    """The code of the setup cell of every notebook."""
+    return SETUP.format(source=f"git+{url}" if url else "")
+
+
+def stamp_source(text: str, url: str, name: str) -> str:
+    """The text of a chapter, its setup cell replaced by the one that knows ``url``.
+
+    Raises:
+        ValueError: the chapter's first code cell is not its setup cell.
+    """
+    first = FIRST_CELL.search(text)
+    if first is None or "#@title Setup" not in first.group():
+        raise ValueError(f"{name}: the first code cell must be the setup cell: one line, `#@title Setup`, is enough")
+    cell = CELL.format(setup=setup_source(url))
+    return text[: first.start()] + cell + text[first.end() :]
+
+
+def stamp_notebook(text: str, url: str) -> str:
+    """An executed notebook with another setup cell, everything else left byte for byte as it is."""
+    notebook = json.loads(text)
+    setup = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    setup["source"] = setup_source(url).rstrip("\n").splitlines(keepends=True)
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
+    """The README, with the part between its two marks written anew."""
+    if url:
+        *_, owner, name = url.split("/")
+        links = [
+            f"- [{path.stem}]({COLAB}/github/{owner}/{name}/blob/main/{path.as_posix()})" for path in chapters
+        ]
+        part = [f"`git clone {url}`, or open a chapter in Colab:", "", *links]
+    else:
+        part = [
+            "This copy does not know its own public address yet: set `repository.url` in `_config.yml`, run"
+            " `make stamp`,",
+            "and links to Colab stand here and on every chapter's page.",
+        ]
+    return README_PART.sub(lambda marks: marks[1] + "\n".join(part) + "\n" + marks[2], text)
+
+
+def stamp(root: Path = ROOT) -> None:
+    """Bring every place that carries the address in line with _config.yml."""
+    url = repository_url(root / "_config.yml")
+    chapters = sorted(root.glob("book/[0-9]*.md"))
+    for chapter in chapters:
+        rewrite(chapter, stamp_source(chapter.read_text("utf-8"), url, chapter.name))
+    notebooks = sorted(root.glob("book/[0-9]*.ipynb"))
+    for notebook in notebooks:
+        rewrite(notebook, stamp_notebook(notebook.read_text("utf-8"), url))
+    readme = root / "README.md"
+    paths = [notebook.relative_to(root) for notebook in notebooks]
+    rewrite(readme, stamp_readme(readme.read_text("utf-8"), url, paths))
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Write ``text`` only if it is new, so that nothing seems changed to `make` when nothing is."""
+    if path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")
+        print(f"stamped {path.name}")
+
+
+if __name__ == "__main__":
+    stamp()
