@@ -127,8 +127,8 @@ class Decoder(nn.Module):
         check_size("source", states, 2 * self.W_s.in_features)
         backward = states[:, 0, self.W_s.in_features :]  # ←h_1 has read the whole sentence
         memory = Memory(*self.attention.project(states), mask)
-        nothing = torch.zeros_like(states)
-        return DecoderState(torch.tanh(self.W_s(backward)), memory, nothing[:, 0], nothing[:, :, 0])
+        context, weights = torch.zeros_like(states[:, 0]), torch.zeros_like(states[:, :, 0])
+        return DecoderState(torch.tanh(self.W_s(backward)), memory, context, weights)
 
     def query(self, hidden: Float[Tensor, "b h"], embedded: Float[Tensor, "b e"]) -> Float[Tensor, "b q"]:
         """What looks at the source: here the state before the word, s_{i−1}."""

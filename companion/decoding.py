@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -36,7 +36,7 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
     """Take the most probable word at each step, until every sentence has ended or is ``max_length`` long.
 
     Raises:
-        ValueError: ``max_length`` is below 1, or the state holds no tensor.
+        ValueError: ``max_length`` is below 1, or the state holds no sentence.
     """
     token = _first_tokens(state, max_length)
     ended, total = torch.zeros_like(token, dtype=torch.bool), torch.zeros(token.shape, device=token.device)
@@ -72,10 +72,14 @@ def beam_search(
 
     Raises:
         ValueError: ``width`` or ``max_length`` is below 1, ``length_penalty`` is negative, or the state holds
-            no tensor.
+            no sentence.
     """
     if width < 1 or length_penalty < 0:
         raise ValueError(f"need width ≥ 1 and length_penalty ≥ 0, not {width} and {length_penalty}")
+
+    def penalty(words: int) -> float:
+        return ((5 + words) / 6) ** length_penalty
+
     first = _first_tokens(state, max_length)
     state = map_state(lambda x: x.repeat_interleave(width, 0), state)
     alive, finished = _start(first, width), None
@@ -85,20 +89,16 @@ def beam_search(
         ended = candidates.tokens[..., -1] == EOS
         within = ended & (torch.arange(ended.shape[1], device=ended.device) < width)
 
-        penalised = candidates.log_probs / ((5 + length) / 6) ** length_penalty
-        arrivals = candidates._replace(scores=penalised.masked_fill(~within, -torch.inf))
-        finished, _ = _best(_join(finished, arrivals), width)
-
-        going_on = candidates._replace(scores=candidates.log_probs.masked_fill(ended, -torch.inf))
-        alive, kept = _best(going_on, width)
+        finished, _ = _best(_join(finished, _only(candidates, within, penalty(length))), width)
+        alive, kept = _best(_only(candidates, ~ended), width)
         rows = parents.gather(1, kept) + width * torch.arange(len(first), device=first.device)[:, None]
         state = _rows(state, rows.flatten())
 
-        hope = alive.scores[:, 0] / ((5 + max_length) / 6) ** length_penalty
+        hope = alive.scores[:, 0] / penalty(max_length)
         if (finished.scores[:, -1] >= hope).all():
             break
     else:
-        cut = alive._replace(scores=alive.scores / ((5 + max_length) / 6) ** length_penalty)
+        cut = alive._replace(scores=alive.scores / penalty(max_length))
         finished, _ = _best(_join(finished, cut, grow=0), width)
     return _hypotheses(finished)
 
@@ -132,6 +132,12 @@ def _extend(alive: _Beam, logits: Tensor, looked: Tensor | None) -> tuple[_Beam,
         weights = looked if alive.weights is None else torch.cat([alive.weights, looked], 2)
     family = _take(alive._replace(weights=weights), parents)
     return family._replace(log_probs=best, tokens=torch.cat([family.tokens, tokens[..., None]], -1)), parents
+
+
+def _only(beam: _Beam, which: Bool[Tensor, "b n"], penalty: float = 1.0) -> _Beam:
+    """Only ``which`` sentences, competing by log-probability over penalty; the others become impossible."""
+    log_probs = beam.log_probs.masked_fill(~which, -torch.inf)
+    return beam._replace(scores=log_probs / penalty, log_probs=log_probs)
 
 
 def _take(beam: _Beam, places: Int[Tensor, "b n"]) -> _Beam:
@@ -183,6 +189,6 @@ def _first_tokens(state: Any, max_length: int) -> Int[Tensor, " b"]:
     if max_length < 1:
         raise ValueError(f"the maximum length must be at least 1, not {max_length}")
     held = tensors(state)
-    if not held:
-        raise ValueError("the state holds no tensor, so the number of sentences is unknown")
+    if not held or len(held[0]) == 0:
+        raise ValueError(f"the state holds {len(held)} tensors and no sentence, so there is nothing to write")
     return torch.full(held[0].shape[:1], BOS, device=held[0].device)

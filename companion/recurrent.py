@@ -12,14 +12,16 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
     """Where the source has words: ``True`` for a token, ``False`` for padding.
 
     Raises:
-        ValueError: a sentence is empty, or has padding before a word.
+        ValueError: there is no sentence, one is empty, or one has padding before a word.
     """
     mask = source != PAD
     lengths = mask.sum(1)
-    if source.shape[1] == 0 or not bool((lengths > 0).all()):
-        empty = [] if source.shape[1] == 0 else (lengths == 0).nonzero().flatten().tolist()
+    if source.numel() == 0:
+        raise ValueError(f"a source of shape {tuple(source.shape)} has no words")
+    if not bool((lengths > 0).all()):
+        empty = (lengths == 0).nonzero().flatten().tolist()
         raise ValueError(
-            f"the source of shape {tuple(source.shape)} has empty sentences, in the rows {empty or 'all'}"
+            f"the source of shape {tuple(source.shape)} has empty sentences, in the rows {empty}"
         )
     if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
         row = int((mask[:, 1:] & ~mask[:, :-1]).any(1).nonzero()[0])

@@ -23,7 +23,7 @@ class Step(NamedTuple):
     weights: Float[Tensor, "b k"] | None
 
 
-def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
+def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
     """Apply ``function`` to every tensor of a state: nested tuples of tensors, the batch axis first.
 
     Reordering hypotheses, say, is ``map_state(lambda x: x[rows], state)``. ``None`` stays ``None``.
@@ -42,7 +42,11 @@ def map_state(function: Callable[[Tensor], Tensor], state: Any) -> Any:
 
 
 def tensors(state: Any) -> list[Tensor]:
-    """Every tensor of a state, in order."""
-    if isinstance(state, tuple):
-        return [tensor for part in state for tensor in tensors(part)]
-    return [] if state is None else [state]
+    """Every tensor of a state, in order.
+
+    Raises:
+        TypeError: as :func:`map_state`.
+    """
+    found: list[Tensor] = []
+    map_state(found.append, state)
+    return found
