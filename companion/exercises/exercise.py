@@ -1,0 +1,177 @@
+"""An exercise, the mistakes it knows, and how a reader's answer is told from the right one, in words."""
+
+from collections.abc import Callable, Mapping
+from itertools import permutations
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+Answer = Callable[..., Any]
+Inputs = dict[str, Tensor]
+Mistakes = Mapping[str, Answer]
+
+
+class Exercise(NamedTuple):
+    """What :func:`diagnose` needs: inputs by name, in order, the right function, and the mistakes to expect.
+
+    A mistake is the right function with that mistake planted in it, under the words that explain it. The
+    sizes of ``inputs`` all differ, so that no wrong axis fits by chance. Some mistakes then cannot even run,
+    such as two matrices in each other's place: these, the ``confusions``, are told apart on ``alike``, where
+    the sizes that they confuse are equal.
+    """
+
+    inputs: Inputs
+    solution: Answer
+    mistakes: Mistakes
+    alike: Inputs | None = None
+    confusions: Mistakes = MappingProxyType({})
+
+
+def diagnose(exercise: Exercise, function: Answer) -> str:
+    """What is wrong with ``function``, in words; nothing if it is right."""
+    leaves = {name: _leaf(value) for name, value in exercise.inputs.items()}
+    given = {name: value.clone() for name, value in leaves.items()}
+    expected = exercise.solution(*(value.clone() for value in leaves.values()))
+    try:
+        result = function(*given.values())
+    except Exception as error:  # whatever a reader's code may raise
+        return _confused(exercise, function) or _raised(error, given)
+    changed = [name for name, value in given.items() if not _equal(value, leaves[name])]
+    if changed:
+        return f"It changes its input {' and '.join(changed)} in place: work on a copy of it."
+    return (
+        _not_a_tensor(result)
+        or _wrong(exercise, result.detach(), expected.detach())
+        or _wrong_precision(result, expected)
+        or _wrong_gradient(result, leaves)
+    )
+
+
+def _leaf(value: Tensor) -> Tensor:
+    return value.detach().clone().requires_grad_(value.is_floating_point())
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """As exact as the precision of the first allows; NaN equals NaN."""
+    tolerance = 1e-3 if one.dtype in (torch.float32, torch.float16, torch.bfloat16) else 1e-6
+    one, other = one.detach().double(), other.detach().double()
+    return one.shape == other.shape and torch.allclose(one, other, tolerance, tolerance / 100, equal_nan=True)
+
+
+def _raised(error: Exception, given: Inputs) -> str:
+    sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
+    return f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
+
+
+def _confused(exercise: Exercise, function: Answer) -> str:
+    """The words of a mistake that only runs where the sizes it confuses are equal."""
+    if exercise.alike is None:
+        return ""
+    try:
+        result = function(*(value.clone() for value in exercise.alike.values()))
+    except Exception:  # then it is no confusion of sizes, and the first exception is the one to report
+        return ""
+    return _planted(exercise.confusions, exercise.alike, result) if isinstance(result, Tensor) else ""
+
+
+def _not_a_tensor(result: Any) -> str:
+    if result is None:
+        return "It returns nothing (None): is the last line a `return`?"
+    return "" if isinstance(result, Tensor) else f"It returns a {type(result).__name__}, not a tensor."
+
+
+def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
+    if _equal(result, expected):
+        return ""
+    return (
+        _planted(exercise.mistakes, exercise.inputs, result)
+        or _wrong_shape(result, expected)
+        or _wrong_scale(result, expected)
+        or _not_a_number(result, expected)
+        or _elsewhere(result, expected)
+    )
+
+
+def _planted(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
+    """The words of the mistake whose result this is, exactly or but for NaN, which may have been made 0."""
+    results = {words: make(*(value.clone() for value in inputs.values())) for words, make in mistakes.items()}
+    exactly = [words for words, planted in results.items() if _equal(result, planted)]
+    if exactly:
+        return exactly[0]
+    numbers, count = result.nan_to_num(), int(result.isnan().sum())
+    nearly = [words for words, planted in results.items() if _equal(numbers, planted.nan_to_num())]
+    return (nearly[0] + f" There are also {count} NaN." * bool(count)) if nearly else ""
+
+
+def _wrong_shape(result: Tensor, expected: Tensor) -> str:
+    if result.shape == expected.shape:
+        return ""
+    words = f"The shape is {tuple(result.shape)}, and should be {tuple(expected.shape)}."
+    if sorted(result.shape) != sorted(expected.shape):
+        if result.squeeze().shape == expected.shape:
+            return f"{words} There is an axis of size 1 too many: squeeze it."
+        return words
+    orders = [
+        order for order in permutations(range(result.ndim)) if result.permute(order).shape == expected.shape
+    ]
+    right = any(_equal(result.permute(order), expected) for order in orders)
+    fits = "the values are right then" if right else "but the values would still differ"
+    return f"{words} The axes are in another order: .permute{orders[0]} makes them fit, and {fits}."
+
+
+def _wrong_scale(result: Tensor, expected: Tensor) -> str:
+    """Right, up to one factor."""
+    result, expected = result.double(), expected.double()
+    factor = (result * expected).sum() / expected.square().sum()
+    if not factor.isfinite() or factor.abs() < 1e-9 or not _equal(result, factor * expected):
+        return ""
+    return f"It is right up to a constant factor: every value is {factor.item():.4g} times what it should be."
+
+
+def _not_a_number(result: Tensor, expected: Tensor) -> str:
+    count = int((~result.isfinite()).sum()) if result.is_floating_point() else 0
+    if not count:
+        return ""
+    first = tuple((~result.isfinite()).nonzero()[0].tolist())
+    rest = "right" if _equal(result.where(result.isfinite(), expected), expected) else "not all right"
+    return (
+        f"{count} of {result.numel()} values are NaN or infinite, the first at {first}. The rest is {rest}."
+    )
+
+
+def _elsewhere(result: Tensor, expected: Tensor) -> str:
+    difference = (result.double() - expected.double()).abs()
+    where = tuple((difference > 1e-6).nonzero()[0].tolist())
+    return (
+        f"The shape is right, but {int((difference > 1e-6).sum())} of {result.numel()} values are not. "
+        f"The first is at {where}: {result[where].item():.4g}, and should be {expected[where].item():.4g}."
+    )
+
+
+def _wrong_precision(result: Tensor, expected: Tensor) -> str:
+    if result.dtype == expected.dtype:
+        return ""
+    return (
+        f"The values are right, but their dtype is {result.dtype} where the inputs are {expected.dtype}: "
+        "let the result take the dtype of the inputs."
+    )
+
+
+def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
+    """Whether a model can also learn through values that are right."""
+    wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    lost = "The values are right, but no gradient reaches {}: is there a detach() or torch.tensor(…)?"
+    if not result.requires_grad:
+        return lost.format(" or ".join(wanted))
+    try:
+        gradients = torch.autograd.grad(result.square().sum(), list(wanted.values()), allow_unused=True)
+    except RuntimeError as error:
+        return f"The values are right, but no gradient can be computed: {error}"
+    for name, gradient in zip(wanted, gradients, strict=True):
+        if gradient is None:
+            return lost.format(name)
+        if not gradient.isfinite().all():
+            return f"The values are right, but the gradient with respect to {name} is not finite."
+    return ""

@@ -1,0 +1,163 @@
+"""The figures of the book, in one style: weights as a picture, and scores as curves."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from cycler import Cycler, cycler
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from companion.alignment import Alignment, table, tables, visible
+
+# Okabe and Ito's colours, which remain apart with any colour vision; without yellow, too pale on white.
+_LINES: Cycler[str, Any] = cycler(
+    color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
+    linestyle=["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1))],
+)
+_MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
+
+# Five inches fill a telephone's 360 pixels, where 10 points are then as large as 10 pixels.
+_STYLE: dict[Any, Any] = {
+    "figure.figsize": (5.0, 3.2),
+    "figure.dpi": 120,
+    "savefig.dpi": 120,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": _LINES,
+    "axes.titlesize": 10,
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "legend.frameon": False,
+    "lines.markersize": 5,
+    "image.cmap": "Blues",
+}
+
+
+def style() -> None:
+    """Draw every figure from now on in the style of the book: white, and readable on a telephone.
+
+    The functions of this module always do; this is for figures drawn with matplotlib alone.
+    """
+    mpl.rcParams.update(_STYLE)
+
+
+@mpl.rc_context(_STYLE)
+def heatmap(
+    weights: Float[Tensor, "q k"],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    ax: Axes | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Attention weights as a picture: a row for each query token, a column for each key token.
+
+    White is 0 and dark blue is 1 in every picture, so that pictures can be compared. A colour bar is
+    ``ax.figure.colorbar(ax.images[0])``.
+
+    Raises:
+        ValueError: the weights are not one row a query and one column a key, or lie outside 0 to 1.
+    """
+    values = table(weights, queries, keys)
+    if ax is None:
+        _, ax = plt.subplots(figsize=_size(queries, keys), layout="constrained")
+    _draw(values, queries, keys, ax)
+    if title:
+        ax.set_title(title)
+    return ax
+
+
+@mpl.rc_context(_STYLE)
+def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
+    """Several :func:`heatmap` pictures and a colour bar, from ``{title: (weights, queries, keys)}``.
+
+    Raises:
+        ValueError: there is no map, the number of columns is below 1, or a map is wrong.
+    """
+    if columns < 1:
+        raise ValueError(f"pictures need at least one column, not {columns}")
+    values = tables(maps)
+    columns = min(columns, len(maps))
+    rows = -(-len(maps) // columns)
+    sizes = [_size(queries, keys) for _, queries, keys in maps.values()]
+    width, height = np.max(sizes, axis=0)
+    figure, grid = plt.subplots(
+        rows,
+        columns,
+        figsize=(columns * width + 0.6, rows * (height + 0.2)),
+        layout="constrained",
+        squeeze=False,
+    )
+    for ax, (title, (_, queries, keys)) in zip(grid.flat, maps.items(), strict=False):
+        _draw(values[title], queries, keys, ax)
+        ax.set_title(title)
+    for ax in grid.flat[len(maps) :]:
+        ax.remove()
+    figure.colorbar(grid[0, 0].images[0], ax=list(grid.flat[: len(maps)]), label="weight", shrink=0.8)
+    return figure
+
+
+def _size(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
+    """Width and height in inches that give each cell a good square and each token its room."""
+    cell = min(0.34, 6 / max(len(queries), len(keys)))
+    width = cell * len(keys) + 0.09 * max(map(len, queries)) + 0.5
+    height = cell * len(queries) + 0.07 * max(map(len, keys)) + 0.4
+    return max(width, 1.6), max(height, 1.2)
+
+
+def _draw(values: np.ndarray, queries: Sequence[str], keys: Sequence[str], ax: Axes) -> None:
+    ax.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    ax.set_xticks(range(len(keys)), [visible(key) for key in keys], parse_math=False)
+    ax.set_yticks(range(len(queries)), [visible(query) for query in queries], parse_math=False)
+    ax.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+    if max(map(len, keys)) > 2:
+        plt.setp(ax.get_xticklabels(), rotation=45, ha="left", va="bottom", rotation_mode="anchor")
+    ax.spines[:].set(visible=True, color="0.7")
+
+
+@mpl.rc_context(_STYLE)
+def curves(
+    x: Sequence,
+    models: Mapping[str, Tensor | Sequence],
+    xlabel: str,
+    ylabel: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """One curve a model, told apart by colour, marker and line, with a legend.
+
+    A model gives one value for each ``x``, or a row of them for each seed: then the line is their mean
+    and the band runs from the least to the greatest.
+
+    Raises:
+        ValueError: there is no model, or one has not as many values as there are ``x``.
+    """
+    runs = {name: _runs(name, values, len(x)) for name, values in models.items()}
+    if not runs:
+        raise ValueError("no curve to draw: give at least one model, as {name: values}")
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for (name, values), look in zip(runs.items(), cycle(_LINES + _MARKERS), strict=False):
+        ax.plot(x, values.mean(0), label=name, markevery=-(-len(x) // 12), **look)
+        if len(values) > 1:
+            ax.fill_between(x, values.min(0), values.max(0), color=look["color"], alpha=0.2, linewidth=0)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend()
+    return ax
+
+
+def _runs(name: str, values: Tensor | Sequence, length: int) -> np.ndarray:
+    plain = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
+    runs = np.atleast_2d(np.asarray(plain, dtype=float))
+    if runs.ndim != 2 or runs.shape[1] != length or not runs.size:
+        raise ValueError(
+            f"model {name!r} gives values of shape {runs.shape} for {length} points on the x axis"
+        )
+    return runs
