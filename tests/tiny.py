@@ -1,0 +1,83 @@
+"""Tiny models in float64, one a decoder, for the tests of whole models.
+
+Their parameters are drawn as large as after training, those of padding too, so that a mistake shows.
+"""
+
+import torch
+
+from companion.bahdanau import Additive, Decoder, Encoder
+from companion.location import LocationDecoder, LocationSensitive
+from companion.queries import CurrentStateDecoder, StateAndWordDecoder
+from companion.seq2seq import ChoDecoder, ChoEncoder, EncoderDecoder
+
+SOURCE_WORDS, TARGET_WORDS = 11, 5
+EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
+STATES = 2 * ENCODER
+
+
+def spread(module, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.double().parameters():
+        parameter.data.normal_(std=0.8, generator=generator)
+    return module
+
+
+def with_attention(decoder, attention):
+    return spread(
+        EncoderDecoder(
+            Encoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention),
+        )
+    )
+
+
+def bahdanau():
+    return with_attention(Decoder, Additive(HIDDEN, STATES, ATTENTION))
+
+
+def state_and_word():
+    return with_attention(StateAndWordDecoder, Additive(HIDDEN + EMBEDDING, STATES, ATTENTION))
+
+
+def current_state():
+    return with_attention(CurrentStateDecoder, Additive(HIDDEN, STATES, ATTENTION))
+
+
+def location():
+    return with_attention(LocationDecoder, LocationSensitive(HIDDEN, STATES, ATTENTION, channels=2, width=3))
+
+
+def cho():
+    return spread(
+        EncoderDecoder(
+            ChoEncoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            ChoDecoder(TARGET_WORDS, EMBEDDING, HIDDEN, ENCODER),
+        )
+    )
+
+
+MODELS = {
+    "bahdanau": bahdanau,
+    "state_and_word": state_and_word,
+    "current_state": current_state,
+    "location": location,
+    "cho": cho,
+}
+
+# Sentences of different length, and targets that end before their padding.
+SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
+TARGET = torch.tensor([[1, 4, 3, 4, 0], [1, 3, 0, 0, 0], [1, 4, 4, 3, 3]])
+
+
+def sentences(batch):
+    """Each row without its padding."""
+    return [row[row != 0] for row in batch]
+
+
+def close(found, expected):
+    expected = (
+        expected.detach()
+        if isinstance(expected, torch.Tensor)
+        else torch.tensor(expected, dtype=torch.float64)
+    )
+    torch.testing.assert_close(found.detach(), expected.to(found.dtype), atol=1e-10, rtol=1e-10)
