@@ -47,7 +47,7 @@ lock: $(READY)
 		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
 		--extra book --extra test --extra experiments --output-file requirements.tmp pyproject.toml
 	{ echo "# Written by make lock: the versions that book and tests use."; \
-		sed -E -e '/^(nvidia|triton|cuda)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
+		sed -E -e '/^(nvidia|triton|cuda|pip==)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
 	rm requirements.tmp
 
 clean:
