@@ -1,0 +1,1 @@
+"""Vocabulary, batches, and the data sets, a file each."""

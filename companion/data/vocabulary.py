@@ -12,7 +12,7 @@ SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 class Vocabulary:
-    """A fixed list of tokens, each with its number: padding 0, ``<bos>`` 1, ``<eos>`` 2, ``<unk>`` 3, then the rest.
+    """A fixed list of tokens, each with its number: those of ``SPECIAL`` first, as 0 to 3, then the rest.
 
     Raises:
         ValueError: a token is listed twice.
@@ -27,9 +27,11 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], minimum_frequency: int = 1) -> "Vocabulary":
-        """The tokens that occur at least ``minimum_frequency`` times, most frequent first, ties by alphabet."""
+        """Tokens that occur at least ``minimum_frequency`` times: most frequent first, then by alphabet."""
         counts = Counter(token for sentence in sentences for token in sentence)
-        kept = [token for token, count in counts.items() if count >= minimum_frequency and token not in SPECIAL]
+        kept = [
+            token for token, count in counts.items() if count >= minimum_frequency and token not in SPECIAL
+        ]
         return cls(sorted(kept, key=lambda token: (-counts[token], token)))
 
     def __len__(self) -> int:
@@ -57,6 +59,13 @@ class Vocabulary:
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
-    """The sequences as the rows of one tensor, each filled up with padding to the longest."""
+    """The sequences as the rows of one tensor, each filled up with padding to the longest.
+
+    Raises:
+        ValueError: there are no sequences.
+    """
+    if not sequences:
+        raise ValueError("there are no sequences to pad")
     length = max(map(len, sequences))
-    return torch.tensor([[*sequence, *[PAD] * (length - len(sequence))] for sequence in sequences])
+    rows = [[*sequence, *[PAD] * (length - len(sequence))] for sequence in sequences]
+    return torch.tensor(rows, dtype=torch.int64)
