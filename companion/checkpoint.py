@@ -1,0 +1,109 @@
+"""Files that are there whole or not at all, and what it takes to go on exactly where a run stopped."""
+
+import os
+import pickle
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@contextmanager
+def replacing(path: Path | str) -> Iterator[IO[bytes]]:
+    """A file to write into, which takes the place of ``path`` at the end of the block, in one instant.
+
+    Whoever is killed in between leaves the old file as it was, and beside it ``path.partial``, which the next
+    to write clears away. If the block fails, nothing is left behind.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def random_state() -> dict[str, Any]:
+    """The states of all random generators, in plain types that ``torch.load(weights_only=True)`` reads."""
+    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002 - what others may draw from
+    name, key, *rest = numpy_state
+    return {
+        "python": random.getstate(),
+        "numpy": (name, key.tolist(), *rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put all random generators back to :func:`random_state`; those of GPUs only where there are as many."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available() and torch.cuda.device_count() == len(state["cuda"]):
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def read(path: Path | str) -> dict[str, Any]:
+    """What ``torch.save`` wrote, every byte of it checked; nothing that the file holds is executed.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not whole, is damaged, or is something else.
+    """
+    try:
+        with ZipFile(path) as archive:
+            damaged = archive.testzip()  # reads all checksums, which torch.load does not
+        if damaged is not None:
+            raise ValueError(f"{path} is damaged: the checksum of its part {damaged} differs")
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except (BadZipFile, RuntimeError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is no checkpoint, or not whole: {error}") from error
+    if not isinstance(saved, dict):
+        raise ValueError(f"{path} is no checkpoint: it holds a {type(saved).__name__}")
+    return saved
+
+
+def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -> None:
+    """Refuse a checkpoint that was not saved from a training like one's own.
+
+    Raises:
+        ValueError: it differs in a parameter's name or shape (the first is named), in the names of the
+            optimiser's settings, or only one of the two has a schedule or a loss scaler.
+    """
+    if own.keys() != saved.keys():
+        raise ValueError(f"{path} is no checkpoint of a training: it holds {', '.join(map(str, saved))}")
+    for name in {**own["model"], **saved["model"]}:
+        here, there = _shape(own["model"], name), _shape(saved["model"], name)
+        if here != there:
+            raise ValueError(f"{path} is of another model: its {name} has shape {there}, here {here}")
+    for part in ("schedule", "scaler", "optimizer"):
+        mine, other = _settings(own[part]), _settings(saved[part])
+        if mine != other:
+            extra, missing = sorted(other - mine), sorted(mine - other)
+            raise ValueError(f"{path} has another {part}: there with {extra}, here with {missing}")
+
+
+def _shape(parameters: dict[str, Tensor], name: str) -> str:
+    return str(tuple(parameters[name].shape)) if name in parameters else "(there is none)"
+
+
+def _settings(state: dict[str, Any] | None) -> set[str]:
+    """The names of the settings of an optimiser, with how many parameters it has, a schedule or a scaler."""
+    if state is None:
+        return set()
+    groups = state.get("param_groups", [])
+    return {*state, *(name for group in groups for name in group)} | {
+        f"{len(group['params'])} parameters in group {number}" for number, group in enumerate(groups)
+    }

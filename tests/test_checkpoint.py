@@ -1,0 +1,110 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from companion.checkpoint import random_state, read, replacing, require_same, set_random_state
+
+
+def test_a_file_is_replaced_at_once(tmp_path):
+    path = tmp_path / "new" / "folder" / "file"
+    with replacing(path) as file:
+        file.write(b"first")
+    with replacing(path) as file:
+        file.write(b"second")
+        file.flush()
+        assert path.read_bytes() == b"first"
+    assert path.read_bytes() == b"second"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def write_half():
+        with replacing(path) as file:
+            file.write(b"half of the n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path):
+    (tmp_path / "file.partial").write_bytes(b"much longer than what comes now")
+    with replacing(tmp_path / "file") as file:
+        file.write(b"new")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"new"]
+
+
+def test_random_generators_go_on_where_they_were(tmp_path):
+    def draw():
+        return random.random(), float(np.random.rand()), float(torch.rand(())), np.random.randn()  # noqa: NPY002
+
+    draw()
+    with replacing(tmp_path / "state") as file:
+        torch.save(random_state(), file)
+    expected = draw(), draw()
+    set_random_state(read(tmp_path / "state"))
+    assert (draw(), draw()) == expected
+
+
+def saved(path, content):
+    with replacing(path) as file:
+        torch.save(content, file)
+    return path.read_bytes()
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    content = saved(path, {"weights": torch.arange(100)})
+    for length in [*range(0, len(content), 97), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"checkpoint\.pt is no checkpoint, or not whole"):
+            read(path)
+
+
+def test_a_changed_number_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    weights = torch.arange(100)
+    content = saved(path, {"weights": weights})
+    place = content.index(weights.numpy().tobytes()) + 40
+    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged.*checksum"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, world", b"\x80\x04}."])
+def test_another_file_is_refused(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(ValueError, match=r"file is no checkpoint"):
+        read(tmp_path / "file")
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "stolen"), "w"))
+
+    saved(tmp_path / "file", {"model": Evil()})
+    with pytest.raises(ValueError, match=r"file is no checkpoint"):
+        read(tmp_path / "file")
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_something_else_in_a_file_of_torch_is_refused(tmp_path):
+    saved(tmp_path / "file", torch.ones(2))
+    with pytest.raises(ValueError, match="it holds a Tensor"):
+        read(tmp_path / "file")
+    saved(tmp_path / "file", {"epoch": 3, "net": {}})
+    with pytest.raises(ValueError, match="no checkpoint of a training: it holds epoch, net"):
+        require_same(tmp_path / "file", {"model": {}}, read(tmp_path / "file"))
+
+
+def test_a_missing_file_stays_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read(tmp_path / "nowhere")
