@@ -1,12 +1,16 @@
-"""What every test shares."""
-
+import os
+import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from jaxtyping import config
 
-torch.set_num_threads(1)  # the tensors are tiny: more threads only get in each other's way
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "tools"))
+torch.set_num_threads(1)  # the tensors of tests are tiny: more threads only get in each other's way
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -24,3 +28,24 @@ def unchecked() -> Iterator[None]:
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="session")
+def html():
+    """The folder of the built book."""
+    folder = ROOT / "_build" / "html"
+    if not (folder / "index.html").exists():
+        pytest.fail(
+            "the book is not built: run `make book` first, or `jupyter-book build . -W -n --keep-going`"
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        message = "no Chromium found: on Debian, apt-get install chromium"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    return path

@@ -2,11 +2,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import softmax
 from torch import nn
 from torch.autograd import gradcheck
 
 from companion.attention import Attention, check_size, masked_softmax, record_weights
+from tests.reference import softmax
 
 few = settings(deadline=None, max_examples=30)
 numbers = st.floats(-30, 30, width=32)

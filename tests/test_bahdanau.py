@@ -1,9 +1,9 @@
 import pytest
-import reference
 import torch
-from tiny import ENCODER, HIDDEN, SOURCE, STATES, TARGET, bahdanau, close, sentences, spread
 
 from companion.bahdanau import Additive, Decoder, Encoder
+from tests import reference
+from tests.tiny import ENCODER, HIDDEN, SOURCE, STATES, TARGET, bahdanau, close, sentences, spread
 
 
 def test_additive_is_the_papers_score():

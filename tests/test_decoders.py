@@ -1,9 +1,7 @@
 """What every encoder–decoder promises. A new one joins with one row in ``tiny.MODELS``."""
 
 import pytest
-import reference
 import torch
-from tiny import MODELS, SOURCE, TARGET, TARGET_WORDS, close, sentences
 from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
@@ -11,6 +9,8 @@ from torch.func import functional_call
 from companion.attention import record_weights
 from companion.decoding import beam_search, greedy
 from companion.state import map_state, tensors
+from tests import reference
+from tests.tiny import MODELS, SOURCE, TARGET, TARGET_WORDS, close, sentences
 
 ATTENTIVE = sorted(set(MODELS) - {"cho"})
 

@@ -1,9 +1,9 @@
 import pytest
-import reference
 import torch
-from tiny import SOURCE, TARGET, bahdanau, close, location, sentences, spread
 
 from companion.location import LocationSensitive
+from tests import reference
+from tests.tiny import SOURCE, TARGET, bahdanau, close, location, sentences, spread
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 import pytest
-import reference
 import torch
-from tiny import SOURCE, TARGET, bahdanau, close, current_state, sentences, state_and_word
+
+from tests import reference
+from tests.tiny import SOURCE, TARGET, bahdanau, close, current_state, sentences, state_and_word
 
 VARIANTS = {
     "state_and_word": (state_and_word, reference.state_and_word_step),

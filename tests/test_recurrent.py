@@ -1,10 +1,10 @@
 import pytest
-import reference
 import torch
-from tiny import close, spread
 from torch import nn
 
 from companion.recurrent import DeepOutput, run_packed, source_mask
+from tests import reference
+from tests.tiny import close, spread
 
 SOURCE = torch.tensor(
     [[5, 4, 3, 0, 0, 0], [6, 0, 0, 0, 0, 0], [7, 3, 4, 5, 6, 0]]

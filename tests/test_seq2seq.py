@@ -1,9 +1,9 @@
 import pytest
-import reference
 import torch
-from tiny import SOURCE, TARGET, bahdanau, cho, close, sentences
 
 from companion.seq2seq import ChoDecoder, ChoEncoder
+from tests import reference
+from tests.tiny import SOURCE, TARGET, bahdanau, cho, close, sentences
 
 
 def test_cho_is_the_papers():
