@@ -1,0 +1,338 @@
+"""Searches over random tiny models, against plain searches over one sentence at a time."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from companion.decoding import beam_search, greedy
+from companion.state import Step
+from tests import reference
+
+PAD, BOS, EOS = 0, 1, 2
+KEYS = 7
+few = settings(deadline=None, max_examples=40)
+
+
+class TinyModel:
+    """A recurrence over random vectors. Where it looks tells its whole past, so that a mix-up shows.
+
+    ``ending`` is added to the score of ``<eos>``.
+    """
+
+    def __init__(self, seed, vocabulary, ending=0.0):
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(*shape):
+            return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+        self.vocabulary, self.ending = vocabulary, ending
+        self.words, self.turn, self.out, self.look = (
+            draw(vocabulary, 5),
+            draw(5, 5),
+            draw(5, vocabulary),
+            draw(5, KEYS),
+        )
+        self.sentences = draw(3, 5)
+
+    def step(self, token, state):
+        (hidden,) = state
+        hidden = torch.tanh(hidden @ self.turn + self.words[token])
+        logits = 2 * hidden @ self.out
+        logits[:, EOS] += self.ending
+        return Step(logits, (hidden,), (hidden @ self.look).softmax(-1))
+
+    def start(self, row=None):
+        return (self.sentences if row is None else self.sentences[row : row + 1],)
+
+    def retrace(self, row, tokens):
+        """log p of the tokens, a number each, and where each step looked, one step after another."""
+        state, before, log_probs, weights = self.start(row), BOS, [], []
+        for token in tokens:
+            logits, state, looked = self.step(torch.tensor([before]), state)
+            log_probs.append(logits.log_softmax(-1)[0, token].item())
+            weights.append(looked[0])
+            before = token
+        return log_probs, torch.stack(weights)
+
+    def next_log_probs(self, row):
+        def next_log_probs(beginning):
+            state, before = self.start(row), BOS
+            for token in (*beginning, None):
+                logits, state, _ = self.step(torch.tensor([before]), state)
+                before = token
+            return logits.log_softmax(-1)[0].tolist()
+
+        return next_log_probs
+
+
+models = st.builds(
+    TinyModel, st.integers(0, 10**6), st.integers(3, 7), st.sampled_from([-math.inf, -2.0, 0.0, 2.0])
+)
+lengths = st.integers(1, 5)
+widths = st.integers(1, 6)
+penalties = st.sampled_from([0.0, 0.6, 1.0, 2.5])
+
+
+def length_of(tokens):
+    """The number of words, ``<eos>`` included."""
+    tokens = tokens.tolist()
+    return tokens.index(EOS) + 1 if EOS in tokens else len(tokens)
+
+
+def assert_same(found, expected):
+    """A sentence in a batch, which may leave more places empty, and the same sentence alone."""
+    places = expected.tokens.shape[-1]
+    assert torch.equal(found.tokens[..., :places], expected.tokens)
+    assert (found.tokens[..., places:] == PAD).all()
+    torch.testing.assert_close(found.log_probs, expected.log_probs, atol=1e-10, rtol=0)
+    torch.testing.assert_close(found.weights[..., :places, :], expected.weights, atol=1e-10, rtol=0)
+    assert (found.weights[..., places:, :] == 0).all()
+
+
+def assert_true_to_the_model(model, row, tokens, log_prob, weights):
+    """Log-probability and weights are those of these very tokens; after ``<eos>`` comes nothing."""
+    length = length_of(tokens)
+    log_probs, looked = model.retrace(row, tokens[:length].tolist())
+    assert log_prob.item() == pytest.approx(sum(log_probs), abs=1e-9)
+    torch.testing.assert_close(weights[:length], looked, atol=1e-10, rtol=0)
+    assert (tokens[length:] == PAD).all()
+    assert (weights[length:] == 0).all()
+
+
+# Greedy
+
+
+@few
+@given(models, lengths)
+def test_greedy_takes_the_best_word_until_the_end(model, max_length):
+    found = greedy(model.step, model.start(), max_length)
+    assert found.tokens.shape[1] == max(map(length_of, found.tokens))
+    for row in range(3):
+        expected = []
+        while len(expected) < max_length and EOS not in expected:
+            log_probs = model.next_log_probs(row)(expected)
+            expected.append(log_probs.index(max(log_probs)))
+        assert found.tokens[row, : len(expected)].tolist() == expected
+        assert_true_to_the_model(model, row, found.tokens[row], found.log_probs[row], found.weights[row])
+
+
+@few
+@given(models, lengths)
+def test_greedy_of_a_batch_is_each_sentence_alone(model, max_length):
+    together = greedy(model.step, model.start(), max_length)
+    for row in range(3):
+        alone = greedy(model.step, model.start(row), max_length)
+        one = type(together)(*(part[row : row + 1] for part in together))
+        assert_same(one, alone)
+
+
+# Beam search
+
+
+@few
+@given(models, lengths, widths, penalties)
+@example(TinyModel(0, 3), 5, 6, 0.0)
+def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, penalty):
+    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    assert found.log_probs.shape == (3, width)
+    for row in range(3):
+        expected = [
+            (sentence, log_prob)
+            for sentence, log_prob in reference.beam(model.next_log_probs(row), max_length, width, penalty)
+            if log_prob > -math.inf
+        ]
+        for place, (sentence, log_prob) in enumerate(expected):
+            length = length_of(found.tokens[row, place])
+            assert found.tokens[row, place, : len(sentence)].tolist() == list(sentence)
+            assert length == len(sentence)
+            assert found.log_probs[row, place].item() == pytest.approx(log_prob, abs=1e-9)
+        assert (found.log_probs[row, len(expected) :] == -torch.inf).all()
+        assert (found.tokens[row, len(expected) :] == PAD).all()
+        assert (found.weights[row, len(expected) :] == 0).all()
+
+
+@few
+@given(models, lengths, widths, penalties)
+def test_tokens_log_probs_and_weights_belong_together(model, max_length, width, penalty):
+    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    for row, place in torch.argwhere(found.log_probs > -torch.inf).tolist():
+        assert_true_to_the_model(model, row, *(part[row, place] for part in found))
+
+
+@few
+@given(models, lengths, widths, penalties)
+def test_sentences_are_distinct_and_the_best_stands_first(model, max_length, width, penalty):
+    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    for row in range(3):
+        possible = found.log_probs[row] > -torch.inf
+        tokens = [tuple(sentence) for sentence in found.tokens[row, possible].tolist()]
+        assert len(tokens) == len(set(tokens)) > 0
+        scores = [
+            log_prob / ((5 + length_of(sentence)) / 6) ** penalty
+            for sentence, log_prob in zip(
+                found.tokens[row, possible], found.log_probs[row, possible].tolist(), strict=True
+            )
+        ]
+        assert scores == sorted(scores, reverse=True)
+
+
+@few
+@given(models, lengths, widths, penalties)
+def test_beam_search_of_a_batch_is_each_sentence_alone(model, max_length, width, penalty):
+    together = beam_search(model.step, model.start(), max_length, width, penalty)
+    for row in range(3):
+        alone = beam_search(model.step, model.start(row), max_length, width, penalty)
+        assert_same(type(together)(*(part[row : row + 1] for part in together)), alone)
+
+
+@few
+@given(models, lengths)
+def test_a_beam_of_one_is_greedy(model, max_length):
+    one = beam_search(model.step, model.start(), max_length, 1)
+    assert_same(greedy(model.step, model.start(), max_length), type(one)(*(part.squeeze(1) for part in one)))
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3), st.integers(0, 5), penalties)
+def test_a_beam_as_wide_as_the_space_is_exhaustive(seed, vocabulary, max_length, more, penalty):
+    model = TinyModel(seed, vocabulary)
+    space = len(list(reference.all_sentences(vocabulary, max_length)))
+    found = beam_search(model.step, model.start(), max_length, space + more, penalty)
+    for row in range(3):
+        expected = reference.exhaustive(
+            lambda sentence, row=row: sum(model.retrace(row, sentence)[0]), vocabulary, max_length, penalty
+        )
+        for place, (sentence, log_prob) in enumerate(expected):
+            assert tuple(found.tokens[row, place, : len(sentence)].tolist()) == sentence
+            assert (found.tokens[row, place, len(sentence) :] == PAD).all()
+            assert found.log_probs[row, place].item() == pytest.approx(log_prob, abs=1e-9)
+        assert (found.log_probs[row, space:] == -torch.inf).all()
+
+
+def by_hand(token, state):
+    """p(<eos>) = 0.4 and p(3) = 0.6 at first; after 3, <eos> has 0.5 and 3 has 0.5."""
+    first = torch.tensor([0.0, 0.0, 0.4, 0.6])
+    later = torch.tensor([0.0, 0.0, 0.5, 0.5])
+    return Step(torch.where(token[:, None] == BOS, first, later).log(), state, None)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "best", "log_prob"),
+    [
+        (0.0, [EOS, PAD, PAD], math.log(0.4)),  # 0.4 against 0.3, 0.15 and 0.15
+        (1.0, [EOS, PAD, PAD], math.log(0.4)),  # −0.916 / 1 against −1.204 / (7/6) = −1.032
+        (2.0, [3, EOS, PAD], math.log(0.3)),  # −0.916 / 1 against −1.204 / (7/6)² = −0.885
+        (5.0, [3, 3, EOS], math.log(0.15)),  # −0.557 for two words, −1.897 / (8/6)⁵ = −0.450 for three
+    ],
+)
+def test_the_length_penalty_is_gnmts(penalty, best, log_prob):
+    found = beam_search(by_hand, torch.zeros(1, 1), 3, 4, penalty)
+    assert found.tokens[0, 0].tolist() == best
+    assert found.log_probs[0, 0].item() == pytest.approx(log_prob, abs=1e-6)
+    assert found.weights is None
+
+
+# The edges
+
+
+def test_a_model_that_never_ends_stops_at_the_maximum_length():
+    model = TinyModel(3, 5, ending=-math.inf)
+    for found in (greedy(model.step, model.start(), 11), beam_search(model.step, model.start(), 11, 3)):
+        assert found.tokens.shape[-1] == 11
+        assert (found.tokens != EOS).all()
+        assert found.log_probs.isfinite().all()
+
+
+def test_a_model_that_ends_at_once_takes_one_step():
+    calls = []
+
+    def step(token, state):
+        calls.append(token)
+        return Step(torch.tensor([[-9.0, -9.0, 9.0, -9.0]]).expand(len(token), -1), state, None)
+
+    assert greedy(step, torch.zeros(3, 1), 50).tokens.tolist() == [[EOS]] * 3
+    assert beam_search(step, torch.zeros(3, 1), 50, 1).tokens.tolist() == [[[EOS]]] * 3
+    assert len(calls) == 2
+    assert all((token == BOS).all() for token in calls)
+
+
+def test_the_search_ends_as_soon_as_nothing_can_overtake():
+    calls = []
+
+    def step(token, state):
+        calls.append(token)
+        return by_hand(token, state)
+
+    beam_search(step, torch.zeros(1, 1), 50, 2)
+    assert len(calls) == 2  # 0.4 and 0.3 are found, 0.3 goes on
+
+
+def test_ended_sentences_are_fed_padding_and_stay_ended():
+    fed = []
+
+    def step(token, state):
+        (row,) = state
+        fed.append(token.tolist())
+        logits = torch.tensor([[-9.0, -9.0, 9.0, 5.0], [-9.0, -9.0, 1.0, 5.0]])[row]
+        return Step(logits, state, torch.ones(len(row), 2))
+
+    found = greedy(step, (torch.tensor([0, 1]),), 3)
+    assert found.tokens.tolist() == [[EOS, PAD, PAD], [3, 3, 3]]
+    assert fed == [[BOS, BOS], [EOS, 3], [PAD, 3]]
+    assert found.weights[:, :, 0].tolist() == [[1, 0, 0], [1, 1, 1]]
+
+
+def test_no_gradient_is_kept():
+    model = TinyModel(0, 5)
+    model.out.requires_grad_()
+    for found in (greedy(model.step, model.start(), 3), beam_search(model.step, model.start(), 3, 2)):
+        assert not found.log_probs.requires_grad
+        assert not found.weights.requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_log_probabilities_are_summed_in_at_least_float32(dtype):
+    def step(token, state):
+        return Step(torch.tensor([[3.0, 1.0, -2.0, 2.5]], dtype=dtype).expand(len(token), -1), state, None)
+
+    for found in (greedy(step, torch.zeros(1, 1), 9), beam_search(step, torch.zeros(1, 1), 9, 2)):
+        expected = 9 * torch.tensor([3.0, 1.0, -2.0, 2.5]).log_softmax(-1)[0]
+        assert found.log_probs.dtype == torch.float32
+        assert found.log_probs.flatten()[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": 0}, "not 0 and 0.0"),
+        ({"width": -1}, "not -1 and 0.0"),
+        ({"length_penalty": -0.5}, "not 2 and -0.5"),
+        ({"max_length": 0}, "at least 1, not 0"),
+        ({"max_length": -3}, "at least 1, not -3"),
+        ({"state": None}, "0 tensors and no sentence"),
+        ({"state": (None, ())}, "0 tensors and no sentence"),
+        ({"state": (torch.zeros(0, 5),)}, "1 tensors and no sentence"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error(arguments, message):
+    model = TinyModel(0, 5)
+    given_ = {"state": model.start(), "max_length": 3, "width": 2, **arguments}
+    with pytest.raises(ValueError, match=message):
+        beam_search(model.step, **given_)
+    if given_["width"] == 2 and "length_penalty" not in given_:
+        del given_["width"]
+        with pytest.raises(ValueError, match=message):
+            greedy(model.step, **given_)
+
+
+def test_a_state_that_is_no_tuple_is_an_error():
+    model = TinyModel(0, 5)
+    for search in (
+        lambda state: greedy(model.step, state, 3),
+        lambda state: beam_search(model.step, state, 3, 2),
+    ):
+        with pytest.raises(TypeError, match="dict"):
+            search({"hidden": model.sentences})

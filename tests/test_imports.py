@@ -1,0 +1,127 @@
+"""Imports go down only. A new file is placed in one of the layers, or beside them, before its first test."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import companion
+
+ROOT = Path(companion.__file__).parent
+
+LAYERS = [
+    {"attention", "state", "patterns", "position", "embedding", "recurrent", "data"},
+    {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
+    | {"attention_over_attention", "queries", "location"},
+    {"hierarchical", "seq2seq", "transformer", "convs2s"},
+]
+# What else a file of a layer may import, from its own layer.
+SIDEWAYS = {
+    "embedding": {"data.vocabulary"},
+    "recurrent": {"data.vocabulary"},
+    "queries": {"bahdanau"},
+    "location": {"bahdanau"},
+}
+# The files that know no model: all that each may import.
+BESIDE = {
+    "decoding": {"state", "data.vocabulary"},
+    "checkpoint": set(),
+    "training": {"checkpoint", "data"},
+    "translation": {"data", "decoding", "training"},
+    "alignment": set(),
+    "plotting": {"alignment"},
+    "explorer": {"alignment"},
+    "source": set(),
+    "exercises": LAYERS[0] | LAYERS[1],
+}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+HEAVY = ("accelerate", "matplotlib", "num2words", "pooch", "sacrebleu", "spacy")
+
+
+def imported(text):
+    """What a source imports of the package, at its top or anywhere else, without ``companion.``."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import; write it in full"
+            inside = node.module == "companion"
+            found |= {f"companion.{alias.name}" for alias in node.names} if inside else {node.module}
+    return {name.removeprefix("companion.") for name in found if name.split(".")[0] == "companion"}
+
+
+def allowed(module):
+    """What a module may import: the layers below its own, and its own folder."""
+    top = module.split(".")[0]
+    if top == "experiments":
+        return {*set().union(*LAYERS), *BESIDE, top}
+    if top in BESIDE:
+        return {*BESIDE[top], top}
+    level = [top in layer for layer in LAYERS].index(True)
+    return {*set().union(*LAYERS[:level]), *SIDEWAYS.get(top, ()), *({top} & {"data"})}
+
+
+def violations(module, text):
+    return {
+        name
+        for name in imported(text)
+        if not any(name == may or name.startswith(f"{may}.") for may in allowed(module))
+    }
+
+
+def test_the_package_itself_imports_none_of_its_files():
+    assert imported(MODULES["__init__"].read_text()) == set()
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {"__init__"}))
+def test_imports_go_down_only(module):
+    placed = {*set().union(*LAYERS), *BESIDE, "experiments"}
+    assert module.split(".")[0] in placed, f"say in tests/test_imports.py where {module} belongs"
+    assert violations(module, MODULES[module].read_text()) == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_annotations_are_evaluated(module):
+    tree = ast.parse(MODULES[module].read_text())
+    futures = [x for x in ast.walk(tree) if isinstance(x, ast.ImportFrom) and x.module == "__future__"]
+    assert futures == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "expected"),
+    [
+        ("attention", "import torch\nfrom companion.state import Step", {"state"}),
+        ("bahdanau", "from companion.attention import Attention", set()),
+        ("bahdanau", "def f():\n    from companion import seq2seq", {"seq2seq"}),
+        ("luong", "import companion.bahdanau", {"bahdanau"}),
+        ("queries", "from companion.bahdanau import Decoder", set()),
+        ("seq2seq", "from companion.transformer import Transformer", {"transformer"}),
+        ("decoding", "from companion.data.batching import Batch", {"data.batching"}),
+        ("decoding", "from companion.statement import x", {"statement"}),
+        ("training", "from companion import bahdanau, checkpoint", {"bahdanau"}),
+        ("data.numbers", "from companion.data.vocabulary import PAD", set()),
+        ("data.numbers", "from companion.attention import Attention", {"attention"}),
+        ("experiments.multi30k", "from companion import seq2seq, training", set()),
+    ],
+)
+def test_the_rule_itself(module, text, expected):
+    assert violations(module, text) == expected
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "companion",
+        "companion.queries, companion.location, companion.seq2seq, companion.decoding, companion.patterns",
+    ],
+)
+def test_models_do_not_wait_for_what_they_do_not_need(modules):
+    program = f"import sys, {modules}; print([x for x in {HEAVY} if x in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
