@@ -89,6 +89,12 @@ def test_whatever_stands_at_a_masked_place_does_not_matter(masked):
     torch.testing.assert_close(weights, torch.tensor(softmax([1.0, 0.0, -2.0], [True, False, True])))
 
 
+@pytest.mark.parametrize("score", [-1e4, -1e9, -1e30])
+def test_a_masked_place_stays_out_however_low_the_other_scores(score):
+    weights = masked_softmax(torch.tensor([score, 0.0, score]), torch.tensor([True, False, True]))
+    assert weights.tolist() == [0.5, 0, 0.5]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_large_scores_do_not_overflow_and_the_dtype_stays(dtype):
     weights = masked_softmax(torch.tensor([3e4, 3e4, -3e4], dtype=dtype), torch.tensor([True, True, True]))
