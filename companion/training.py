@@ -102,9 +102,7 @@ class Trainer:
 
     def _require_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
-            raise FloatingPointError(
-                f"the {name} of step {self.step} is {value}; the parameters are as before"
-            )
+            raise FloatingPointError(f"the {name} of step {self.step} is {value}; no parameter changed")
 
     def _evaluate(self, evaluate: Callable[[nn.Module], Record]) -> Record:
         with evaluating(self.model), self.accelerator.autocast():

@@ -84,6 +84,10 @@ class TestBadInput:
         ):
             make([([5], [5]), ([], [5]), ([], [])], 2)
 
+    def test_bos_or_eos_in_a_target_is_numbered(self, make):
+        with pytest.raises(ValueError, match=r"target sentence 1 \(from 0\) has <bos> or <eos> already"):
+            make([([5], [5]), ([5], [1, 5, 2])], 2)
+
 
 def test_a_negative_step_is_refused():
     with pytest.raises(IndexError, match="batch -1"):

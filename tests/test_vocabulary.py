@@ -42,6 +42,7 @@ def test_decoding_undoes_encoding(sentences):
 
 def test_decoding_ends_at_the_end_of_the_sentence():
     assert Vocabulary("ab").decode([1, 5, 4, 0, 2, 99]) == ["b", "a"]
+    assert Vocabulary("ab").decode(torch.tensor([4, 2, 5])) == ["a"]
 
 
 @pytest.mark.parametrize("number", [-1, 6])

@@ -26,9 +26,11 @@ class Batches:
     Every epoch the pairs are shuffled, cut into pools, and sorted by length within a pool, so that a batch
     holds sentences of similar length and little padding; then the batches are shuffled. A pair comes once an
     epoch. Nothing is remembered between steps, so training that stopped goes on at ``batches[step]``.
+    Targets are given without ``<bos>`` and ``<eos>``, which are added here.
 
     Raises:
-        ValueError: there are no pairs, the batch size is below 1, or a source sentence is empty.
+        ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, or a target
+            sentence has ``<bos>`` or ``<eos>`` already.
     """
 
     def __init__(self, pairs: Sequence[Encoded], batch_size: int, seed: int):
@@ -71,7 +73,7 @@ def in_order(pairs: Sequence[Encoded], batch_size: int) -> Iterator[tuple[list[i
                 answers[row] = answer
 
     Raises:
-        ValueError: there are no pairs, the batch size is below 1, or a source sentence is empty.
+        ValueError: as :class:`Batches`.
     """
     _check(pairs, batch_size)
     for rows in _cut(np.lexsort(_lengths(pairs)), batch_size):
@@ -86,6 +88,11 @@ def _check(pairs: Sequence[Encoded], batch_size: int) -> None:
     empty = [row for row, (source, _) in enumerate(pairs) if not len(source)]
     if empty:
         raise ValueError(f"{len(empty)} source sentences are empty, the first is number {empty[0]} (from 0)")
+    wrapped = [row for row, (_, target) in enumerate(pairs) if BOS in target or EOS in target]
+    if wrapped:
+        raise ValueError(
+            f"target sentence {wrapped[0]} (from 0) has <bos> or <eos> already, which batches add"
+        )
 
 
 def _lengths(pairs: Sequence[Encoded]) -> np.ndarray:

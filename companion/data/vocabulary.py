@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import SupportsInt
 
 import torch
 from jaxtyping import Int
@@ -41,7 +42,7 @@ class Vocabulary:
         """The number of each token, ``<unk>`` for one that is not in the vocabulary."""
         return [self.numbers.get(token, UNK) for token in sentence]
 
-    def decode(self, numbers: Iterable[int]) -> list[str]:
+    def decode(self, numbers: Iterable[SupportsInt]) -> list[str]:
         """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding.
 
         Raises:
