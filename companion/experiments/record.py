@@ -1,0 +1,51 @@
+"""What a run leaves in its folder, so that its figures can be read, compared and made again."""
+
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from companion.checkpoint import replacing
+
+PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    with replacing(path) as file:
+        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
+    """Keep a run's arguments in its folder, so that none goes on from the checkpoint of another.
+
+    Raises:
+        ValueError: the folder holds a run with other arguments, or the file of arguments is damaged.
+    """
+    path = folder / "arguments.json"
+    if not path.exists():
+        write_json(path, arguments)
+        return
+    try:
+        saved = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    for name in {**arguments, **saved}:
+        here, there = arguments.get(name), saved.get(name)
+        if here != there:
+            raise ValueError(
+                f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "
+                "give the same arguments to go on with it, or another folder"
+            )
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions and hardware, which a run's figures depend on in their last digits."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "hardware": {"machine": platform.machine(), "threads": torch.get_num_threads(), "gpu": gpu},
+    }
