@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 BOOK   := _build/html/ready
-CODE   := companion tests book
+CODE   := companion tests book/tools book/conftest.py
 
 export OMP_NUM_THREADS := 1
 

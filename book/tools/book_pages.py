@@ -9,8 +9,9 @@ import re
 from stamp import COLAB
 
 FOLDED = re.compile(
-    r'<summary aria-label="Toggle hidden content">\s*<p class="collapsed[^>]*>.*?</p>\s*<p class="expanded[^>]*>.*?</p>'
-    r'\s*</summary>(\s*<div class="cell_input[^>]*>\s*<div[^>]*><div[^>]*><pre><span></span>'
+    r'<summary aria-label="Toggle hidden content">\s*<p class="collapsed[^>]*>.*?</p>'
+    r'\s*<p class="expanded[^>]*>.*?</p>\s*</summary>'
+    r'(\s*<div class="cell_input[^>]*>\s*<div[^>]*><div[^>]*><pre><span></span>'
     r'<span class="c1">#@title (.*?)</span>)'
 )
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
@@ -31,7 +32,7 @@ def mend(app, page, template, context, doctree):
 
 
 def plain_lines(signature):
-    """The parameters of a long signature, one a line, without a list inside the list that holds the signature."""
+    """The parameters of a long signature, one a line, with no list inside the list that holds it."""
     for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
         signature = signature.replace(f"<{tag}>", f'<span class="{name}">').replace(f"</{tag}>", "</span>")
     return signature
@@ -39,7 +40,9 @@ def plain_lines(signature):
 
 def plain_citations(body):
     """The bibliography without roles that ARIA has withdrawn, or that its children do not fit."""
-    return body.replace(' role="doc-biblioentry"', "").replace('<div role="list" class="citation-list">', "<div>")
+    return body.replace(' role="doc-biblioentry"', "").replace(
+        '<div role="list" class="citation-list">', "<div>"
+    )
 
 
 def setup(app):

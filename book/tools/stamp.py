@@ -16,7 +16,7 @@ SETUP = """\
 #@title Setup
 # In Colab this installs the package of the book. Elsewhere it does nothing.
 try:
-    import google.colab
+    import google.colab  # noqa: F401
 except ImportError:
     pass
 else:
@@ -25,8 +25,8 @@ else:
     source = os.environ.get("COMPANION_REPOSITORY", "{source}")
     if not source:
         raise RuntimeError(
-            "Where is this book's repository? Its address is not set in this notebook. In a cell above, say it as"
-            " pip does: %env COMPANION_REPOSITORY=git+https://… Better, set repository.url in _config.yml, once"
+            "This notebook does not know the address of its repository. Give it in a cell above, as pip"
+            " wants it: %env COMPANION_REPOSITORY=git+https://… Or set repository.url in _config.yml, once"
             " for the whole book, and run `make stamp`."
         )
     %pip install --quiet "companion @ {{source}}"
@@ -60,7 +60,9 @@ def stamp_source(text: str, url: str, name: str) -> str:
     """
     first = FIRST_CELL.search(text)
     if first is None or "#@title Setup" not in first.group():
-        raise ValueError(f"{name}: the first code cell must be the setup cell: one line, `#@title Setup`, is enough")
+        raise ValueError(
+            f"{name}: the first code cell must be the setup cell: one line, `#@title Setup`, is enough"
+        )
     cell = CELL.format(setup=setup_source(url))
     return text[: first.start()] + cell + text[first.end() :]
 

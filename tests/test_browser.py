@@ -1,0 +1,170 @@
+"""A real Chromium reads every page: without a network, with its mathematics, and fit for every reader.
+
+From the disk and from a server; on a desktop and on a phone; in light and in dark.
+"""
+
+import functools
+import http.server
+import re
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+PAGES = sorted(
+    path.relative_to(ROOT / "_build" / "html").as_posix() for path in ROOT.glob("_build/html/book/*.html")
+)
+DESKTOP, PHONE = 1280, 390
+VIEWS = [(width, scheme) for width in (DESKTOP, PHONE) for scheme in ("light", "dark")]
+VISIBLE_TEXT = """() => {
+    const article = document.querySelector('article').cloneNode(true);
+    article.querySelectorAll('pre, code, mjx-container, script, style').forEach(element => element.remove());
+    return article.textContent;
+}"""
+MATH_IS_SET = "() => !window.MathJax || !MathJax.startup?.promise || MathJax.startup.promise.then(() => true)"
+
+
+@dataclass
+class Visit:
+    """A page open in the browser, and what it asked for and complained about."""
+
+    page: object
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(html):
+    handler = functools.partial(Quiet, directory=str(html))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open an address, wait until the mathematics is set, and write down all that happens."""
+    contexts = []
+
+    def open_page(address: str, width: int = DESKTOP, scheme: str = "light") -> Visit:
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        contexts.append(context)
+        visit = Visit(context.new_page())
+        visit.page.on("request", lambda request: visit.requests.append(request.url))
+        visit.page.on("requestfailed", lambda request: visit.failures.append(request.url))
+        visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        visit.page.on(
+            "console",
+            lambda said: visit.complaints.append(said.text) if said.type in ("error", "warning") else None,
+        )
+        visit.page.goto(address)
+        visit.page.wait_for_function(MATH_IS_SET)
+        return visit
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def test_there_are_pages(html):
+    assert PAGES, "the book was built after the tests were collected: run them again"
+
+
+@pytest.mark.parametrize("place", ["disk", "server"])
+@pytest.mark.parametrize("name", [*PAGES, "index.html", "search.html"])
+def test_page_asks_no_other_host_and_has_no_complaint(name, place, visit, html, server):
+    home = html.as_uri() if place == "disk" else server
+    visited = visit(f"{home}/{name}")
+    assert visited.requests
+    assert not [url for url in visited.requests if not url.startswith((home, "data:", "blob:"))]
+    assert not visited.failures
+    assert not visited.complaints
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_mathematics_is_set_without_a_network(name, visit, html):
+    page = visit((html / name).as_uri()).page
+    source = (html / name).read_text("utf-8")
+    written = len(re.findall(r'<(?:span|div) class="math notranslate', source))
+    assert page.locator("mjx-container").count() >= written
+    assert page.locator("mjx-merror").count() == 0
+    text = page.evaluate(VISIBLE_TEXT)
+    assert not re.findall(r"\$\$.{0,40}|\\[(\[].{0,40}|\\tag.{0,20}", text)
+    tags = len(re.findall(r"\\tag\{", re.sub(r"<pre>.*?</pre>", "", source, flags=re.DOTALL)))
+    assert page.locator("mjx-container mjx-mlabeledtr, mjx-container mjx-labels mjx-mtr").count() >= tags
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_violation_and_nothing_sticks_out(name, width, scheme, visit, server):
+    page = visit(f"{server}/{name}", width, scheme).page
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    for folded in page.locator("article details").all():
+        folded.evaluate("element => { element.open = true }")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    violations = Axe().run(page).response["violations"]
+    assert not [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+@pytest.mark.parametrize("name", PAGES[:1])
+def test_the_keyboard_leads_past_the_menu_and_shows_where_it_is(name, visit, html):
+    page = visit((html / name).as_uri()).page
+    page.keyboard.press("Tab")
+    assert "Skip to main content" in page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#main-content"
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        assert page.evaluate(
+            "() => { const s = getComputedStyle(document.activeElement);"
+            " return s.outlineStyle !== 'none' || s.boxShadow !== 'none' }"
+        )
+
+
+def test_a_folded_cell_opens_by_keyboard(visit, html):
+    chapter = next(name for name in PAGES if re.match(r"book/\d", name))
+    page = visit((html / chapter).as_uri()).page
+    folded = page.locator("article details").first
+    folded.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert folded.evaluate("element => element.open")
+
+
+@pytest.mark.parametrize("place", ["disk", "server"])
+def test_the_search_finds(place, visit, html, server):
+    home = html.as_uri() if place == "disk" else server
+    page = visit(f"{home}/search.html?q=attention").page
+    page.locator("#search-results ul.search li a").first.wait_for()
+
+
+def test_figures_stay_on_white_in_the_dark(visit, html):
+    chapter = next(name for name in PAGES if re.match(r"book/\d", name))
+    page = visit((html / chapter).as_uri(), scheme="dark").page
+    for figure in page.locator("article figure img").all():
+        style = figure.evaluate(
+            "element => [getComputedStyle(element).filter, getComputedStyle(element).backgroundColor]"
+        )
+        assert style == ["none", "rgb(255, 255, 255)"]
