@@ -61,9 +61,9 @@ def beam_search(
 
     A sentence Y competes with its log-probability divided by GNMT's length penalty::
 
-        score(Y) = log p(Y) / ((5 + |Y|) / 6)^length_penalty
+        score(Y) = log p(Y) / ((5 + length of Y) / 6)^length_penalty
 
-    where |Y| counts the words and ``<eos>``. The search of a sentence ends when no beginning can still
+    where the length counts the words and ``<eos>``. The search of a sentence ends when no beginning can still
     overtake its ``width`` best. At ``max_length`` what has not ended competes as it is. Without length
     penalty a beam of width 1 is greedy search; one as wide as the space of sentences is exhaustive. If fewer
     sentences than ``width`` exist, the rest have log-probability −∞ and hold padding alone.

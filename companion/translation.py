@@ -1,0 +1,79 @@
+"""A small translation task, as the chapters use it: two vocabularies, batches, a recipe, and a score."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from companion.data.batching import Batches, in_order
+from companion.data.numbers import Pair
+from companion.data.vocabulary import Vocabulary, pad
+from companion.decoding import greedy
+from companion.training import Record, Trainer, evaluating, held_out, sequence_loss, warmup_cosine
+
+AT_ONCE = 256
+
+
+class Translation(NamedTuple):
+    """A sentence, what a model made of it, and where each word of that looked, ``<eos>`` the last of them."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: Float[Tensor, "t k"] | None
+
+
+class Task:
+    """Sentence pairs to train on, and others to test with. It knows no model.
+
+    A model is anything with ``forward(source, target)``, ``start(source)`` and ``step(token, state)``, as in
+    :class:`companion.seq2seq.EncoderDecoder`. ``source`` and ``target`` are the two vocabularies.
+    """
+
+    def __init__(self, train: Sequence[Pair], test: Sequence[Pair]):
+        self.source = Vocabulary.of(pair.source for pair in train)
+        self.target = Vocabulary.of(pair.target for pair in train)
+        self.training_pairs, self.test_pairs = train, test
+
+    def encode(self, pairs: Iterable[Pair]) -> list[tuple[list[int], list[int]]]:
+        """The pairs in numbers."""
+        return [(self.source.encode(pair.source), self.target.encode(pair.target)) for pair in pairs]
+
+    def train(self, model: nn.Module, steps: int, learning_rate: float = 1e-2) -> list[Record]:
+        """The recipe of the book's small translators; the history has the held-out loss every 50 steps."""
+        optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
+        schedule = warmup_cosine(optimizer, warmup=min(50, steps), steps=steps)
+        trainer = Trainer(model, optimizer, sequence_loss, schedule, clip=1.0)
+        batches = Batches(self.encode(self.training_pairs), batch_size=64, seed=0)
+        test = [batch for _, batch in in_order(self.encode(self.test_pairs), AT_ONCE)]
+        return trainer.fit(batches, steps, evaluate=lambda model: held_out(model, test), every=50)
+
+    def translate(
+        self, model: nn.Module, sentences: Sequence[Sequence[str]], max_length: int = 60
+    ) -> list[Translation]:
+        """Each sentence's most probable words, one after the other (greedy decoding)."""
+        device = next(model.parameters()).device
+        done = []
+        for first in range(0, len(sentences), AT_ONCE):
+            part = sentences[first : first + AT_ONCE]
+            source = pad([self.source.encode(sentence) for sentence in part]).to(device)
+            with evaluating(model):
+                found = greedy(model.step, model.start(source), max_length)
+            for row, sentence in enumerate(part):
+                words = tuple(self.target.decode(found.tokens[row]))
+                looks = None
+                if found.weights is not None:
+                    looks = found.weights[row, : len(words) + 1, : len(sentence)].cpu()
+                done.append(Translation(tuple(sentence), words, looks))
+        return done
+
+    def exact_match(self, model: nn.Module, lengths: Iterable[tuple[int, int]]) -> list[float]:
+        """The share of test pairs without a mistake, for each range of target lengths, both ends included."""
+        found = self.translate(model, [pair.source for pair in self.test_pairs])
+        right = {pair: pair.target == f.target for pair, f in zip(self.test_pairs, found, strict=True)}
+        shares = []
+        for shortest, longest in lengths:
+            hits = [hit for pair, hit in right.items() if shortest <= len(pair.target) <= longest]
+            shares.append(sum(hits) / len(hits))
+        return shares

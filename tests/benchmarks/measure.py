@@ -1,0 +1,55 @@
+"""Two ways of doing the same, measured in turn in one run. What counts is the ratio, not the seconds."""
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+
+def seconds(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def report(name: str, ours: list[float], other: list[float], unit: str, goal: str) -> None:
+    """Print both medians, the median of the ratios other / ours pair by pair, and the range of the ratios."""
+    ratios = [b / a for a, b in zip(ours, other, strict=True)]
+    a, b = statistics.median(ours), statistics.median(other)
+    print(
+        f"{name}: ours {a:.3g} {unit}, the other {b:.3g} {unit}, "
+        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}); goal {goal}"
+    )
+
+
+def compare(name: str, ours: Callable, other: Callable, goal: str, rounds: int = 9) -> None:
+    """Time the two in turn, after one round that does not count."""
+    ours(), other()
+    times = [(seconds(ours), seconds(other)) for _ in range(rounds)]
+    report(name, [a for a, _ in times], [b for _, b in times], "s", goal)
+
+
+def peak_of_this_process() -> float:
+    """The most memory that this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def output_of(*command: str) -> float:
+    """Run Python anew with these arguments, and read the one number that it prints."""
+    run = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+def setting() -> str:
+    device = (
+        torch.cuda.get_device_name()
+        if torch.cuda.is_available()
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
+    return f"torch {torch.__version__}, Python {sys.version.split()[0]}, {device}"
