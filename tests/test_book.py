@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stamp import README_PART, repository_url, stamp, stamp_readme
+from stamp import COLAB, README_PART, repository_url, stamp, stamp_readme
 
 import companion
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
 
+EXAMPLE = "https://github.com/some-one/a-book"
+IN_COLAB = f"{COLAB}/github/some-one/a-book/blob/main/book/"
 ADDRESS = re.compile(r"(?:git\+\w+://|colab\.research\.google\.com/github/)[\w.~%/-]+")
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?"
@@ -128,9 +130,7 @@ def elsewhere(tmp_path_factory):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     config = copy / "_config.yml"
-    text, count = re.subn(
-        r'(?m)^  url: ".*"$', '  url: "https://github.com/some-one/a-book"', config.read_text()
-    )
+    text, count = re.subn(r'(?m)^  url: ".*"$', f'  url: "{EXAMPLE}"', config.read_text())
     assert count == 1
     config.write_text(text)
     stamp(copy)
@@ -138,24 +138,30 @@ def elsewhere(tmp_path_factory):
 
 
 def test_with_an_address_every_place_names_it(elsewhere):
-    git = "git+https://github.com/some-one/a-book"
+    git = f"git+{EXAMPLE}"
     chapters = sorted(elsewhere.glob("book/[0-9]*.md"))
     assert chapters
     for chapter in chapters:
         assert chapter.read_text("utf-8").count(git) == 1
         assert chapter.with_suffix(".ipynb").read_text("utf-8").count(git) == 1
-        link = f"https://colab.research.google.com/github/some-one/a-book/blob/main/book/{chapter.stem}.ipynb"
-        assert link in (elsewhere / "README.md").read_text("utf-8")
+        assert f"{IN_COLAB}{chapter.stem}.ipynb" in (elsewhere / "README.md").read_text("utf-8")
 
 
 def test_with_an_address_a_chapter_has_a_button_that_opens_it_in_colab(elsewhere):
-    command = [sys.executable, "-m", "jupyter_book", "build", ".", "-W", "-n", "--keep-going"]
+    command = [
+        sys.executable,
+        "-c",
+        "from jupyter_book.cli.main import main; main()",
+        "build",
+        ".",
+        "-W",
+        "-n",
+    ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere)
     assert result.returncode == 0, result.stdout + result.stderr
     for page in elsewhere.glob("_build/html/book/[0-9]*.html"):
         links = set(re.findall(r'href="(https://colab[^"]*)"', page.read_text("utf-8")))
-        start = "https://colab.research.google.com/github/some-one/a-book/blob/main/book/"
-        assert links == {f"{start}{page.stem}.ipynb"}
+        assert links == {f"{IN_COLAB}{page.stem}.ipynb"}
 
 
 @pytest.mark.skipif(bool(repository_url()), reason="this book has an address")

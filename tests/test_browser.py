@@ -70,7 +70,9 @@ def visit(browser):
     contexts = []
 
     def open_page(address: str, width: int = DESKTOP, scheme: str = "light") -> Visit:
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
+        )
         contexts.append(context)
         visit = Visit(context.new_page())
         visit.page.on("request", lambda request: visit.requests.append(request.url))
