@@ -45,8 +45,8 @@ def times(a, b):
 
 def linear(parameters, x):
     """W x + b, or W x where there is no b"""
-    product_ = [dot(row, x) for row in parameters["weight"]]
-    return add(product_, parameters["bias"]) if "bias" in parameters else product_
+    image = [dot(row, x) for row in parameters["weight"]]
+    return add(image, parameters["bias"]) if "bias" in parameters else image
 
 
 def tanh(x):

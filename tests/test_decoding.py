@@ -13,7 +13,7 @@ from tests import reference
 
 PAD, BOS, EOS = 0, 1, 2
 KEYS = 7
-few = settings(deadline=None, max_examples=40)
+few = settings(deadline=None, max_examples=40, derandomize=True)
 
 
 class TinyModel:
@@ -135,6 +135,8 @@ def test_greedy_of_a_batch_is_each_sentence_alone(model, max_length):
 @few
 @given(models, lengths, widths, penalties)
 @example(TinyModel(0, 3), 5, 6, 0.0)
+@example(TinyModel(0, 3), 1, 6, 0.0)  # more places than there are sentences
+@example(TinyModel(0, 3, ending=-math.inf), 2, 6, 1.0)
 def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, penalty):
     found = beam_search(model.step, model.start(), max_length, width, penalty)
     assert found.log_probs.shape == (3, width)
@@ -195,7 +197,7 @@ def test_a_beam_of_one_is_greedy(model, max_length):
     assert_same(greedy(model.step, model.start(), max_length), type(one)(*(part.squeeze(1) for part in one)))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=15, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3), st.integers(0, 5), penalties)
 def test_a_beam_as_wide_as_the_space_is_exhaustive(seed, vocabulary, max_length, more, penalty):
     model = TinyModel(seed, vocabulary)
@@ -212,11 +214,17 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(seed, vocabulary, max_length,
         assert (found.log_probs[row, space:] == -torch.inf).all()
 
 
-def by_hand(token, state):
-    """p(<eos>) = 0.4 and p(3) = 0.6 at first; after 3, <eos> has 0.5 and 3 has 0.5."""
-    first = torch.tensor([0.0, 0.0, 0.4, 0.6])
-    later = torch.tensor([0.0, 0.0, 0.5, 0.5])
-    return Step(torch.where(token[:, None] == BOS, first, later).log(), state, None)
+def choosing(first, later):
+    """The probabilities of the words after ``<bos>``, and after any other word."""
+
+    def step(token, state):
+        probabilities = torch.where(token[:, None] == BOS, torch.tensor(first), torch.tensor(later))
+        return Step(probabilities.log(), state, None)
+
+    return step
+
+
+by_hand = choosing([0.0, 0.0, 0.4, 0.6], [0.0, 0.0, 0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -233,6 +241,24 @@ def test_the_length_penalty_is_gnmts(penalty, best, log_prob):
     assert found.tokens[0, 0].tolist() == best
     assert found.log_probs[0, 0].item() == pytest.approx(log_prob, abs=1e-6)
     assert found.weights is None
+
+
+def test_an_end_that_is_not_among_the_best_is_none():
+    step = choosing([0.0, 0.0, 0.4, 0.6], [0.0, 0.0, 0.6, 0.4])
+    found = beam_search(step, torch.zeros(1, 1), 3, 1)
+    assert found.tokens.tolist() == [[[3, EOS]]]  # 0.36, although 0.4 was to be had: as greedy search
+
+
+def test_a_longer_sentence_may_overtake_with_a_length_penalty():
+    step = choosing([0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 1.0, 0.0])
+    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0)
+    assert found.tokens.tolist() == [[[3, EOS]]]  # −0.92 / (7/6)⁵ = −0.42 against −0.51
+
+
+def test_places_that_every_sentence_leaves_empty_are_left_out():
+    step = choosing([0.0, 0.0, 0.6, 0.4], [0.2, 0.2, 0.4, 0.2])
+    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0)
+    assert found.tokens.tolist() == [[[EOS]]]  # after a look at longer ones
 
 
 # The edges
