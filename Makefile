@@ -38,7 +38,7 @@ serve: $(BOOK)
 	$(BIN)/python -m http.server 8000 --directory _build/html
 
 bench: $(READY)
-	@set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 # The versions hold for every platform: a local build's mark and the CUDA libraries are left to pip on the spot.
 lock: $(READY)
