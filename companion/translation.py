@@ -1,10 +1,10 @@
 """A small translation task, as the chapters use it: two vocabularies, batches, a recipe, and a score."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Adam
 
 from companion.data.batching import Batches, in_order
@@ -40,7 +40,7 @@ class Task:
         """The pairs in numbers."""
         return [(self.source.encode(pair.source), self.target.encode(pair.target)) for pair in pairs]
 
-    def train(self, model: nn.Module, steps: int, learning_rate: float = 1e-2) -> list[Record]:
+    def train(self, model: Any, steps: int, learning_rate: float = 1e-2) -> list[Record]:
         """The recipe of the book's small translators; the history has the held-out loss every 50 steps."""
         optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
         schedule = warmup_cosine(optimizer, warmup=min(50, steps), steps=steps)
@@ -50,7 +50,7 @@ class Task:
         return trainer.fit(batches, steps, evaluate=lambda model: held_out(model, test), every=50)
 
     def translate(
-        self, model: nn.Module, sentences: Sequence[Sequence[str]], max_length: int = 60
+        self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60
     ) -> list[Translation]:
         """Each sentence's most probable words, one after the other (greedy decoding)."""
         device = next(model.parameters()).device
@@ -68,7 +68,7 @@ class Task:
                 done.append(Translation(tuple(sentence), words, looks))
         return done
 
-    def exact_match(self, model: nn.Module, lengths: Iterable[tuple[int, int]]) -> list[float]:
+    def exact_match(self, model: Any, lengths: Iterable[tuple[int, int]]) -> list[float]:
         """The share of test pairs without a mistake, for each range of target lengths, both ends included."""
         found = self.translate(model, [pair.source for pair in self.test_pairs])
         right = {pair: pair.target == f.target for pair, f in zip(self.test_pairs, found, strict=True)}
