@@ -8,9 +8,7 @@ from companion.data.vocabulary import PAD
 
 
 class Embedding(nn.Embedding):
-    """One learned vector a token: small at first (standard deviation 0.1), and zero for padding.
-
-    PyTorch's default standard deviation is 1, which slows down the small models of this book.
+    """One learned vector a token, and zero for padding. It looks at the tokens first, and says what is wrong.
 
     Raises:
         ValueError: a token is outside the vocabulary. On a GPU, where looking would make it wait, and under
@@ -19,11 +17,6 @@ class Embedding(nn.Embedding):
 
     def __init__(self, vocabulary_size: int, size: int):
         super().__init__(vocabulary_size, size, padding_idx=PAD)
-
-    def reset_parameters(self) -> None:
-        """Draw the vectors anew."""
-        nn.init.normal_(self.weight, std=0.1)
-        self._fill_padding_idx_with_zero()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vector of each token."""
