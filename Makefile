@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 BOOK   := _build/html/ready
-CODE   := companion tests book/tools book/conftest.py
+CODE   := companion tests book
 
 export OMP_NUM_THREADS := 1
 
