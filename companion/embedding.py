@@ -8,7 +8,7 @@ from companion.data.vocabulary import PAD
 
 
 class Embedding(nn.Embedding):
-    """One learned vector a token, and zero for padding. It looks at the tokens first, and says what is wrong.
+    """One learned vector a token, zero for padding, and at first small: of standard deviation 0.1, not PyTorch's 1.
 
     Raises:
         ValueError: a token is outside the vocabulary. On a GPU, where looking would make it wait, and under
@@ -17,6 +17,11 @@ class Embedding(nn.Embedding):
 
     def __init__(self, vocabulary_size: int, size: int):
         super().__init__(vocabulary_size, size, padding_idx=PAD)
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors anew."""
+        nn.init.normal_(self.weight, std=0.1)
+        self._fill_padding_idx_with_zero()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vector of each token."""
