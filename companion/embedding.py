@@ -8,7 +8,7 @@ from companion.data.vocabulary import PAD
 
 
 class Embedding(nn.Embedding):
-    """One learned vector a token, zero for padding, and at first small: of standard deviation 0.1, not PyTorch's 1.
+    """One learned vector a token, zero for padding, and at first small: standard deviation 0.1, not 1.
 
     Raises:
         ValueError: a token is outside the vocabulary. On a GPU, where looking would make it wait, and under
