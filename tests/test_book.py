@@ -17,7 +17,7 @@ pytestmark = pytest.mark.book
 
 EXAMPLE = "https://github.com/some-one/a-book"
 IN_COLAB = f"{COLAB}/github/some-one/a-book/blob/main/book/"
-ADDRESS = re.compile(r"(?:git\+\w+://|colab\.research\.google\.com/github/)[\w.~%/-]+")
+ADDRESS = re.compile(r"(?:git\+(?:https?|ssh|git)://|colab\.research\.google\.com/github/)[\w.~%/-]+")
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?"
     r"\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"'> ]+)"

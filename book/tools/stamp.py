@@ -29,7 +29,7 @@ else:
             " wants it: %env COMPANION_REPOSITORY=git+https://… Or set repository.url in _config.yml, once"
             " for the whole book, and run `make stamp`."
         )
-    %pip install --quiet "companion @ {{source}}"
+    %pip install --quiet "{{source}}"
 """
 CELL = """\
 ```{{code-cell}} ipython3
