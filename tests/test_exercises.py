@@ -1,6 +1,7 @@
 """Right answers are found right, and mistakes get the right words: planted ones, and others written anew."""
 
 import math
+import sys
 from inspect import unwrap
 from itertools import combinations
 
@@ -208,6 +209,12 @@ NEW = [
     ("2.1", lambda s, m: 1 / 0, "ZeroDivisionError: division by zero"),
     ("2.1", lambda s, m: s[9], "scores (3, 5, 7), mask (3, 5, 7)"),
     ("2.1", lambda s, m: torch.full_like(s, torch.nan), "105 of 105 values are NaN"),
+    ("2.1", lambda s, m: masked_softmax(s, m).clamp_min(1e-7), "1e-07, and should be 0."),
+    ("2.1", lambda s, m: masked_softmax(s, m) / (1 + 1e-5), "105 values are not. The first is at (0, 0, "),
+    ("2.1", lambda s, m: masked_softmax(s, m).to(torch.complex128), "a tensor of torch.complex128"),
+    ("2.1", lambda s, m: masked_softmax(s, m).to_sparse(), "layout torch.sparse_coo"),
+    ("2.1", lambda s, m: masked_softmax(s, m).to("meta"), "on device meta, not a dense one"),
+    ("2.1", lambda s, m: sys.exit("enough"), "It stops with SystemExit: enough"),
     ("2.2", loop_without_tanh, "tanh is missing"),
     ("2.2", hard_coded_scale, "every value is 0.2774 times"),
     ("2.2", lambda q, k, W, U, v: linear_additive(q, k, W, U, torch.ones_like(v)), "v is missing"),
@@ -248,6 +255,22 @@ def test_a_mistake_written_anew_gets_the_right_words(number, function, words):
     verdict = check(number, function)
     assert not verdict
     assert words in repr(verdict), verdict
+
+
+def with_nan(number, count):
+    """The right result but for its first ``count`` values."""
+    result = _EXERCISES[number].solution(*_EXERCISES[number].inputs.values()).clone()
+    result.view(-1)[:count] = torch.nan
+    return result
+
+
+def test_the_rest_is_spoken_of_only_if_there_is_one():
+    right, none = with_nan("2.1", 3), with_nan("2.1", 105)
+    assert "first at (0, 0, 0). The rest is right." in repr(check("2.1", lambda s, m: right))
+    assert "The rest is not all right." in repr(check("2.1", lambda s, m: right / 3))
+    assert repr(check("2.1", lambda s, m: none)).endswith(
+        "105 of 105 values are NaN or infinite, the first at (0, 0, 0)."
+    )
 
 
 def test_a_nan_gradient_is_named():

@@ -36,13 +36,13 @@ def diagnose(exercise: Exercise, function: Answer) -> str:
     expected = exercise.solution(*(value.clone() for value in leaves.values()))
     try:
         result = function(*given.values())
-    except Exception as error:  # whatever a reader's code may raise
+    except (Exception, SystemExit) as error:  # whatever a reader's code may raise
         return _confused(exercise, function) or _raised(error, given)
     changed = [name for name, value in given.items() if not _equal(value, leaves[name])]
     if changed:
         return f"It changes its input {' and '.join(changed)} in place: work on a copy of it."
     return (
-        _not_a_tensor(result)
+        _no_plain_tensor(result)
         or _wrong(exercise, result.detach(), expected.detach())
         or _wrong_precision(result, expected)
         or _wrong_gradient(result, leaves)
@@ -54,13 +54,17 @@ def _leaf(value: Tensor) -> Tensor:
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    """As exact as the precision of the first allows; NaN equals NaN."""
+    return one.shape == other.shape and bool(_close(one, other).all())
+
+
+def _close(one: Tensor, other: Tensor) -> Tensor:
+    """Where values are equal, as exactly as the precision of the first allows; NaN equals NaN."""
     tolerance = 1e-3 if one.dtype in (torch.float32, torch.float16, torch.bfloat16) else 1e-6
     one, other = one.detach().double(), other.detach().double()
-    return one.shape == other.shape and torch.allclose(one, other, tolerance, tolerance / 100, equal_nan=True)
+    return torch.isclose(one, other, tolerance, tolerance / 100, equal_nan=True)
 
 
-def _raised(error: Exception, given: Inputs) -> str:
+def _raised(error: Exception | SystemExit, given: Inputs) -> str:
     sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
     return f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
 
@@ -71,15 +75,22 @@ def _confused(exercise: Exercise, function: Answer) -> str:
         return ""
     try:
         result = function(*(value.clone() for value in exercise.alike.values()))
-    except Exception:  # then it is no confusion of sizes, and the first exception is the one to report
+    except (Exception, SystemExit):  # then it is no confusion of sizes: the first exception is to be told
         return ""
-    return _planted(exercise.confusions, exercise.alike, result) if isinstance(result, Tensor) else ""
+    return "" if _no_plain_tensor(result) else _planted(exercise.confusions, exercise.alike, result)
 
 
-def _not_a_tensor(result: Any) -> str:
+def _no_plain_tensor(result: Any) -> str:
     if result is None:
         return "It returns nothing (None): is the last line a `return`?"
-    return "" if isinstance(result, Tensor) else f"It returns a {type(result).__name__}, not a tensor."
+    if not isinstance(result, Tensor):
+        return f"It returns a {type(result).__name__}, not a tensor."
+    if result.layout == torch.strided and result.device.type == "cpu" and not result.is_complex():
+        return ""
+    return (
+        f"It returns a tensor of {result.dtype} and layout {result.layout} on device {result.device}, "
+        "not a dense one of real numbers on the CPU."
+    )
 
 
 def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
@@ -122,31 +133,34 @@ def _wrong_shape(result: Tensor, expected: Tensor) -> str:
 
 
 def _wrong_scale(result: Tensor, expected: Tensor) -> str:
-    """Right, up to one factor."""
+    """Right, up to one factor, which is not so near to 1 that it explains nothing."""
     result, expected = result.double(), expected.double()
     factor = (result * expected).sum() / expected.square().sum()
-    if not factor.isfinite() or factor.abs() < 1e-9 or not _equal(result, factor * expected):
+    if not factor.isfinite() or factor.abs() < 1e-9 or (factor - 1).abs() < 1e-3:
+        return ""
+    if not _equal(result, factor * expected):
         return ""
     return f"It is right up to a constant factor: every value is {factor.item():.4g} times what it should be."
 
 
 def _not_a_number(result: Tensor, expected: Tensor) -> str:
-    count = int((~result.isfinite()).sum()) if result.is_floating_point() else 0
+    finite = result.isfinite()
+    count = int((~finite).sum())
     if not count:
         return ""
-    first = tuple((~result.isfinite()).nonzero()[0].tolist())
-    rest = "right" if _equal(result.where(result.isfinite(), expected), expected) else "not all right"
-    return (
-        f"{count} of {result.numel()} values are NaN or infinite, the first at {first}. The rest is {rest}."
-    )
+    first = tuple((~finite).nonzero()[0].tolist())
+    words = f"{count} of {result.numel()} values are NaN or infinite, the first at {first}."
+    if count == result.numel():
+        return words
+    return f"{words} The rest is {'right' if _close(result, expected)[finite].all() else 'not all right'}."
 
 
 def _elsewhere(result: Tensor, expected: Tensor) -> str:
-    difference = (result.double() - expected.double()).abs()
-    where = tuple((difference > 1e-6).nonzero()[0].tolist())
+    wrong = ~_close(result, expected)
+    where = tuple(wrong.nonzero()[0].tolist())
     return (
-        f"The shape is right, but {int((difference > 1e-6).sum())} of {result.numel()} values are not. "
-        f"The first is at {where}: {result[where].item():.4g}, and should be {expected[where].item():.4g}."
+        f"The shape is right, but {int(wrong.sum())} of {result.numel()} values are not. "
+        f"The first is at {where}: {result[where].item():.7g}, and should be {expected[where].item():.7g}."
     )
 
 
