@@ -1,7 +1,7 @@
 """Attention weights with the tokens they stand between, made ready for a picture."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -9,24 +9,46 @@ from jaxtyping import Float
 from torch import Tensor
 
 #: Weights ``(q, k)``, the ``q`` query tokens, the ``k`` key tokens.
-Alignment: TypeAlias = tuple[Tensor, Sequence[str], Sequence[str]]
+Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]
+
+
+def numbers(values: Any, name: str) -> Float[np.ndarray, "..."]:
+    """A tensor, an array, or lists of them as numbers on the CPU, whatever the device, precision or gradient.
+
+    Raises:
+        TypeError: they are no numbers, or lists of different lengths; the message begins with ``name``.
+    """
+    try:
+        return np.asarray(_without_tensors(values), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be numbers, in a tensor, an array or even lists: {error}") from error
+
+
+def _without_tensors(values: Any) -> Any:
+    if isinstance(values, Tensor):
+        return values.detach().to("cpu", torch.float64).numpy()
+    return [_without_tensors(value) for value in values] if isinstance(values, list | tuple) else values
 
 
 def table(
-    weights: Float[Tensor, "..."], queries: Sequence[str], keys: Sequence[str]
+    weights: Float[Tensor, "..."] | Float[np.ndarray, "..."], queries: Sequence[str], keys: Sequence[str]
 ) -> Float[np.ndarray, "q k"]:
-    """The weights as numbers on the CPU, whatever their device, precision or gradient.
+    """The weights as :func:`numbers`, if they fit their tokens.
 
     Raises:
+        TypeError: a token is not a string, or the weights are not numbers.
         ValueError: the weights are not one row a query and one column a key, a token list is empty, or
             a weight lies outside 0 to 1.
     """
-    if tuple(weights.shape) != (len(queries), len(keys)) or not len(queries) or not len(keys):
+    values = numbers(weights, "weights")
+    if values.shape != (len(queries), len(keys)) or not values.size:
         raise ValueError(
-            f"weights of shape {tuple(weights.shape)} do not fit {len(queries)} query tokens and "
+            f"weights of shape {values.shape} do not fit {len(queries)} query tokens and "
             f"{len(keys)} key tokens: one row a query and one column a key are needed, at least one of each"
         )
-    values = weights.detach().to("cpu", torch.float64).numpy()
+    for token in (*queries, *keys):
+        if not isinstance(token, str):
+            raise TypeError(f"tokens must be strings, but {token!r} is of type {type(token).__name__}")
     outside = ~((values >= -1e-6) & (values <= 1 + 1e-6))
     if outside.any():
         row, column = np.argwhere(outside)[0]
@@ -41,7 +63,7 @@ def tables(maps: Mapping[str, Alignment]) -> dict[str, Float[np.ndarray, "q k"]]
     """The :func:`table` of each named map.
 
     Raises:
-        ValueError: there is no map, or one of them is wrong; the message gives its name.
+        TypeError, ValueError: there is no map, or one of them is wrong; the message gives its name.
     """
     if not maps:
         raise ValueError("no map to show: give at least one, as {name: (weights, queries, keys)}")
@@ -49,8 +71,9 @@ def tables(maps: Mapping[str, Alignment]) -> dict[str, Float[np.ndarray, "q k"]]
     for name, alignment in maps.items():
         try:
             made[name] = table(*alignment)
-        except ValueError as error:
-            raise ValueError(f"map {name!r}: {error}") from error
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"map {name!r}: {error}") from error
     return made
 
 

@@ -66,7 +66,7 @@ class Explorer:
 
 
 def explore(
-    weights: Float[Tensor, "q k"],
+    weights: Float[Tensor, "q k"] | Float[np.ndarray, "q k"],
     queries: Sequence[str],
     keys: Sequence[str],
     title: str = "Attention weights",
@@ -74,6 +74,7 @@ def explore(
     """An alignment to explore: point at, tap or select a query, and see its weights over the keys.
 
     Raises:
+        TypeError: a token is not a string, or the weights are not numbers.
         ValueError: the weights are not one row a query and one column a key, or lie outside 0 to 1.
     """
     return Explorer({title: (weights, queries, keys)}, title)
@@ -85,15 +86,17 @@ def explore_many(maps: Mapping[str, Alignment], title: str = "Attention weights"
     Heads, layers, examples or steps of decoding, say; each may have its own tokens.
 
     Raises:
-        ValueError: there is no map, or one is wrong; the message gives its name.
+        TypeError, ValueError: there is no map, or one is wrong; the message gives its name.
     """
     return Explorer(maps, title)
 
 
 def _switch(title: str, names: list[str]) -> str:
-    """The buttons that choose a map, if there is anything to choose."""
-    if len(names) == 1:
+    """The title, with the buttons that choose a map if there is anything to choose."""
+    if names == [title]:
         return ""
+    if len(names) == 1:
+        return f"<p><b>{escape(title)}</b></p>"
     buttons = "".join(
         f'<label><input type="radio" name="map" class="s{number}"{_checked(number)}> {escape(name)}</label>'
         for number, name in enumerate(names)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.alignment import Alignment, table, tables, visible
+from companion.alignment import Alignment, numbers, table, tables, visible
 
 # Okabe and Ito's colours, which remain apart with any colour vision; without yellow, too pale on white.
 _LINES: Cycler[str, Any] = cycler(
@@ -52,7 +52,7 @@ def style() -> None:
 
 @mpl.rc_context(_STYLE)
 def heatmap(
-    weights: Float[Tensor, "q k"],
+    weights: Float[Tensor, "q k"] | Float[np.ndarray, "q k"],
     queries: Sequence[str],
     keys: Sequence[str],
     ax: Axes | None = None,
@@ -64,6 +64,7 @@ def heatmap(
     ``ax.figure.colorbar(ax.images[0])``.
 
     Raises:
+        TypeError: a token is not a string, or the weights are not numbers.
         ValueError: the weights are not one row a query and one column a key, or lie outside 0 to 1.
     """
     values = table(weights, queries, keys)
@@ -80,6 +81,7 @@ def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
     """Several :func:`heatmap` pictures and a colour bar, from ``{title: (weights, queries, keys)}``.
 
     Raises:
+        TypeError: a token is not a string, or weights are not numbers.
         ValueError: there is no map, the number of columns is below 1, or a map is wrong.
     """
     if columns < 1:
@@ -126,7 +128,7 @@ def _draw(values: np.ndarray, queries: Sequence[str], keys: Sequence[str], ax: A
 @mpl.rc_context(_STYLE)
 def curves(
     x: Sequence,
-    models: Mapping[str, Tensor | Sequence],
+    models: Mapping[str, Tensor | np.ndarray | Sequence],
     xlabel: str,
     ylabel: str,
     ax: Axes | None = None,
@@ -137,6 +139,7 @@ def curves(
     and the band runs from the least to the greatest.
 
     Raises:
+        TypeError: a model gives something else than numbers.
         ValueError: there is no model, or one has not as many values as there are ``x``.
     """
     runs = {name: _runs(name, values, len(x)) for name, values in models.items()}
@@ -153,9 +156,8 @@ def curves(
     return ax
 
 
-def _runs(name: str, values: Tensor | Sequence, length: int) -> np.ndarray:
-    plain = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
-    runs = np.atleast_2d(np.asarray(plain, dtype=float))
+def _runs(name: str, values: Tensor | np.ndarray | Sequence, length: int) -> np.ndarray:
+    runs = np.atleast_2d(numbers(values, f"the values of model {name!r}"))
     if runs.ndim != 2 or runs.shape[1] != length or not runs.size:
         raise ValueError(
             f"model {name!r} gives values of shape {runs.shape} for {length} points on the x axis"

@@ -26,6 +26,7 @@ def show_source(*objects: Any) -> Source:
 
     Raises:
         TypeError: nothing is given, or something that has no source in Python, such as an instance.
+        OSError: the source is not at hand, as that of code typed into plain Python or made by ``exec``.
     """
     if not objects:
         raise TypeError("show_source needs at least one class, function or method")

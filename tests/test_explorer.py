@@ -81,6 +81,17 @@ def test_one_map_needs_no_button_to_choose_it(weights):
     assert names == {"row0"}
 
 
+def test_the_title_is_kept_with_one_map_too_and_not_said_twice(weights):
+    one = {"head 1": (weights, QUERIES, KEYS)}
+    assert Page(explore_many(one, title="Heads & layers")).every("b") == [({}, "Heads & layers")]
+    assert not Page(explore_many(one, title="head 1")).every("b")
+
+
+def test_an_array_gives_the_same_page(weights):
+    plain = explore(weights, QUERIES, KEYS)._repr_html_()
+    assert explore(weights.numpy(), QUERIES, KEYS)._repr_html_() == plain
+
+
 def test_a_row_shades_the_columns_by_its_own_weights(several):
     css = Page(explore_many(several)).every("style")[0][1]
     rules = dict(re.findall(r"\.(m\d:has\(\.r\d):hover[^{]*{([^}]*)}", css))

@@ -1,5 +1,6 @@
 import io
 import warnings
+from inspect import unwrap
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from companion import plotting
-from companion.alignment import table, visible
+from companion.alignment import numbers, table, tables, visible
 from companion.attention import Attention, masked_softmax
 from companion.plotting import curves, heatmap, heatmaps, style
 from companion.source import show_source
@@ -67,6 +68,23 @@ def test_heatmap_draws_where_it_is_told(weights):
 def test_heatmap_takes_any_precision_and_gradients(weights, dtype):
     ax = heatmap(weights.to(dtype).requires_grad_(), QUERIES, KEYS)
     np.testing.assert_array_equal(ax.images[0].get_array(), weights.numpy())
+
+
+def test_heatmap_takes_an_array(weights):
+    np.testing.assert_array_equal(heatmap(weights.numpy(), QUERIES, KEYS).images[0].get_array(), weights)
+
+
+def test_tokens_that_are_not_strings_are_refused_with_the_name_of_the_map(weights):
+    with pytest.raises(TypeError, match="tokens must be strings, but 7 is of type int"):
+        unwrap(table)(weights, QUERIES, ["ninety", 7])
+    with pytest.raises(TypeError, match="map 'second': "):
+        unwrap(tables)({"first": (weights, QUERIES, KEYS), "second": (weights, QUERIES, [1, 2])})
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [[1.0], [1.0, 2.0]], {1.0: 2.0}])
+def test_what_is_not_numbers_is_refused(values):
+    with pytest.raises(TypeError, match="the values of model 'a' must be numbers, in a tensor, an array or"):
+        numbers(values, "the values of model 'a'")
 
 
 @pytest.mark.cuda
@@ -137,6 +155,14 @@ def test_seven_curves_differ_in_colour_in_marker_and_in_line():
     assert len({repr(line._unscaled_dash_pattern) for line in ax.lines}) == 7
 
 
+def test_curves_take_lists_of_tensors_that_need_gradients_and_arrays():
+    losses = [torch.tensor(loss, requires_grad=True) for loss in (0.9, 0.8)]
+    seeds = [torch.stack(losses), torch.stack(losses) + 0.1]
+    ax = curves([1, 2], {"one": losses, "seeds": seeds, "array": np.array([0.9, 0.8])}, "step", "loss")
+    for line, expected in zip(ax.lines, ([0.9, 0.8], [0.95, 0.85], [0.9, 0.8]), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), expected)
+
+
 def test_curves_that_do_not_fit_are_refused_with_the_numbers():
     with pytest.raises(ValueError, match=r"model 'long' gives values of shape \(1, 3\) for 2 points"):
         curves([1.0, 2.0], {"good": [1.0, 2.0], "long": [1.0, 2.0, 3.0]}, "x", "y")
@@ -202,6 +228,13 @@ def test_show_source_fences_code_that_holds_a_fence():
 def test_show_source_refuses_what_has_no_source(thing):
     with pytest.raises(TypeError, match=f"not {type(thing).__name__}"):
         show_source(thing)
+
+
+def test_show_source_of_code_that_was_never_in_a_file_says_so():
+    made = {}
+    exec("def example(): pass", made)
+    with pytest.raises(OSError, match="source code"):
+        show_source(made["example"])
 
 
 def test_show_source_of_nothing_is_refused():
