@@ -1,6 +1,5 @@
 """The one idea of the book: score the keys, normalise under a mask, average the values."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,13 +30,18 @@ def masked_softmax(
     if mask is None:
         return scores.softmax(-1)
     _check_mask(mask, scores.shape)
-    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
-    return weights.masked_fill(~mask, 0)
+    hidden = ~mask
+    empty = hidden.all(
+        -1, keepdim=True
+    )  # such a row gets any finite scores, for a softmax of −∞ alone is NaN
+    scores = scores.masked_fill(hidden, -torch.inf).masked_fill(empty, 0)
+    return scores.softmax(-1).masked_fill(hidden, 0)
 
 
 def _check_mask(mask: Tensor, shape: torch.Size) -> None:
-    if mask.dtype != torch.bool:
-        raise TypeError(f"the mask must be boolean (True = may attend), but its dtype is {mask.dtype}")
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = f"its dtype is {mask.dtype}" if isinstance(mask, Tensor) else f"it is a {type(mask).__name__}"
+        raise TypeError(f"the mask must be a boolean tensor (True = may attend), but {kind}")
     padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
     if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
         raise ValueError(
@@ -49,6 +53,13 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
     """Raise a ``ValueError`` unless the last axis of ``tensor`` has the size that a module was built for."""
     if tensor.shape[-1] != size:
         raise ValueError(f"the {name} has {tensor.shape[-1]} features, but {size} were announced")
+
+
+def check_positive(**sizes: int) -> None:
+    """Raise a ``ValueError`` unless every size is at least 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, not {size}")
 
 
 class Attention(nn.Module, ABC):
@@ -90,6 +101,9 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query: the average of the values under :meth:`weights`.
 
+        A mask of the source alone, ``(b, k)``, enters as ``mask[:, None]``. What is masked must still be a
+        number: a NaN in a value stays one, even times zero.
+
         Raises:
             ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
             TypeError: the mask is not boolean.
@@ -110,31 +124,34 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         maps["decoder.attention"]  # a list: one entry a step
 
     Inside the block each attention is computed by its definition, ``weights · value``, even where its
-    ``forward`` is fused. Outside, nothing is kept and nothing is slower.
+    ``forward`` is fused. Outside, nothing is kept and nothing is slower. A module that the model holds under
+    two names is listed under the first.
     """
-    maps: dict[str, list[Tensor]] = {}
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, Attention)}
+    maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
+    before = {name: dict(vars(module)) for name, module in attentions.items()}
     for name, module in attentions.items():
-        _record(module, maps.setdefault(name, []))
+        _record(module, maps[name])
     try:
         yield maps
     finally:
-        for module in attentions.values():
-            del module.weights, module.forward
+        for name, module in attentions.items():
+            for method in ("weights", "forward"):
+                del vars(module)[method]
+                if method in before[name]:
+                    vars(module)[method] = before[name][method]
 
 
 def _record(module: Attention, found: list[Tensor]) -> None:
     """Shadow two methods of one module: ``weights`` notes its result, ``forward`` is the definition."""
-    define, signature = module.weights, inspect.signature(module.forward)
+    define = module.weights
 
     def weights(*args, **kwargs) -> Tensor:
         result = define(*args, **kwargs)
         found.append(result.detach())
         return result
 
-    def forward(*args, **kwargs) -> Tensor:
-        given = signature.bind(*args, **kwargs).arguments
-        value = given.pop("value")
-        return weights(**given) @ value
+    def forward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        return weights(query, key, mask) @ value
 
     vars(module).update(weights=weights, forward=forward)

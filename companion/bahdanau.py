@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_size
+from companion.attention import Attention, check_positive, check_size
 from companion.embedding import Embedding
-from companion.recurrent import DeepOutput, run_packed, source_mask
+from companion.recurrent import DeepOutput, check_target, run_packed, source_mask
 from companion.state import Memory, Step
 
 
@@ -23,11 +23,12 @@ class Additive(Attention):
     s_{i−1}, U_a h_j and α_ij; ``size`` is its n'. U is in :meth:`project`, so the source meets it only once.
 
     Raises:
-        ValueError: query or source have another number of features than announced.
+        ValueError: a size is below 1, or query or source have another number of features than announced.
     """
 
     def __init__(self, query_size: int, key_size: int, size: int):
         super().__init__()
+        check_positive(query_size=query_size, key_size=key_size, size=size)
         self.W = nn.Linear(query_size, size, bias=False)
         self.U = nn.Linear(key_size, size, bias=False)
         self.v = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
@@ -54,7 +55,7 @@ class Encoder(nn.Module):
         h_j = [→h_j; ←h_j]
 
     Source: Bahdanau et al. 2015, section 3.2. Deviation: PyTorch's GRU resets after the matrix, r ∘ (U s),
-    where the paper resets before it, U (r ∘ s).
+    where the paper resets before it, U (r ∘ s); and dropout on the embedded words, if asked for.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, hidden_size: int, dropout: float = 0.0):
@@ -99,8 +100,11 @@ class Decoder(nn.Module):
     as the paper's 500 to 1000; dropout on the embedded words, which the paper does not have.
 
     Raises:
-        ValueError: ``source_size`` or ``hidden_size`` is odd, so that it cannot be halved.
+        ValueError: a size is below 1, or ``source_size`` or ``hidden_size`` is odd and cannot be halved.
+        TypeError: the attention is not of the kind that the decoder ``needs``.
     """
+
+    needs: type = Attention
 
     def __init__(
         self,
@@ -112,6 +116,11 @@ class Decoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        if not isinstance(attention, self.needs):
+            raise TypeError(
+                f"{type(self).__name__} needs {self.needs.__name__}, not {type(attention).__name__}"
+            )
+        check_positive(source_size=source_size, hidden_size=hidden_size)
         for name, size in {"source": source_size, "hidden": hidden_size}.items():
             if size % 2:
                 raise ValueError(f"the {name} size must be even, to be halved, but is {size}")
@@ -158,8 +167,13 @@ class Decoder(nn.Module):
     def forward(self, target: Int[Tensor, "b t"], state: DecoderState) -> Float[Tensor, "b t vocabulary"]:
         """Scores of the word after each word of ``target``, which is given (teacher forcing).
 
-        The recurrence takes one step after another. The output layer, the largest, sees all steps at once.
+        The recurrence takes one step after another. The output layer, which with a real vocabulary is the
+        largest part, sees all steps at once.
+
+        Raises:
+            ValueError: the target has no word, or another number of sentences than the source.
         """
+        check_target(target, state.hidden)
         embedded = self.dropout(self.embedding(target))
         hidden, context = [], []
         for word in embedded.unbind(1):

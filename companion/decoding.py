@@ -4,6 +4,7 @@
 returned last, its batch axis first. All sentences of a batch are searched together.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,8 +36,11 @@ class Hypotheses(NamedTuple):
 def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
     """Take the most probable word at each step, until every sentence has ended or is ``max_length`` long.
 
+    A model with dropout must be in evaluation mode (``model.eval()``).
+
     Raises:
         ValueError: ``max_length`` is below 1, or the state holds no sentence.
+        FloatingPointError: the model gives a sentence no probability.
     """
     token = _first_tokens(state, max_length)
     ended, total = torch.zeros_like(token, dtype=torch.bool), torch.zeros(token.shape, device=token.device)
@@ -50,6 +54,7 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
         tokens.append(token)
         weights.append(looked if looked is None else looked.masked_fill(ended[:, None], 0))
         ended = ended | (token == EOS)
+    _require_possible(total)
     return Hypotheses(torch.stack(tokens, 1), total, None if weights[0] is None else torch.stack(weights, 1))
 
 
@@ -66,16 +71,18 @@ def beam_search(
     where the length counts the words and ``<eos>``. The search of a sentence ends when no beginning can still
     overtake its ``width`` best. At ``max_length`` what has not ended competes as it is. Without length
     penalty a beam of width 1 is greedy search; one as wide as the space of sentences is exhaustive. If fewer
-    sentences than ``width`` exist, the rest have log-probability −∞ and hold padding alone.
+    sentences than ``width`` exist, the rest have log-probability −∞ and hold padding alone. A model with
+    dropout must be in evaluation mode (``model.eval()``).
 
     Source: Wu et al. 2016, section 7, equation (14), without the coverage penalty.
 
     Raises:
-        ValueError: ``width`` or ``max_length`` is below 1, ``length_penalty`` is negative, or the state holds
-            no sentence.
+        ValueError: ``width`` or ``max_length`` is below 1, ``length_penalty`` is negative or not finite, or
+            the state holds no sentence.
+        FloatingPointError: the model gives a sentence no probability.
     """
-    if width < 1 or length_penalty < 0:
-        raise ValueError(f"need width ≥ 1 and length_penalty ≥ 0, not {width} and {length_penalty}")
+    if width < 1 or not 0 <= length_penalty < math.inf:
+        raise ValueError(f"need width ≥ 1 and a finite length_penalty ≥ 0, not {width} and {length_penalty}")
 
     def penalty(words: int) -> float:
         return ((5 + words) / 6) ** length_penalty
@@ -100,6 +107,7 @@ def beam_search(
     else:
         cut = alive._replace(scores=alive.scores / penalty(max_length))
         finished, _ = _best(_join(finished, cut, grow=0), width)
+    _require_possible(finished.log_probs[:, 0])
     return _hypotheses(finished)
 
 
@@ -178,6 +186,14 @@ def _hypotheses(beam: _Beam) -> Hypotheses:
 
 def _log_probs(logits: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
     return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def _require_possible(log_probs: Float[Tensor, " b"]) -> None:
+    if not (log_probs > -torch.inf).all():
+        rows = (~(log_probs > -torch.inf)).nonzero().flatten().tolist()
+        raise FloatingPointError(
+            f"the sentences {rows} have no probability: are their logits NaN, or all −∞?"
+        )
 
 
 def _rows(state: Any, rows: Int[Tensor, " n"]) -> Any:

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from companion.attention import check_positive
 from companion.data.vocabulary import PAD
 
 
@@ -11,11 +12,12 @@ class Embedding(nn.Embedding):
     """One learned vector a token, zero for padding, and at first small: standard deviation 0.1, not 1.
 
     Raises:
-        ValueError: a token is outside the vocabulary. On a GPU, where looking would make it wait, and under
-            ``torch.compile``, it is PyTorch's own error instead.
+        ValueError: a size is below 1, or a token is outside the vocabulary. On a GPU, which would have
+            to wait, and under ``torch.compile``, a token outside is PyTorch's own error instead.
     """
 
     def __init__(self, vocabulary_size: int, size: int):
+        check_positive(vocabulary_size=vocabulary_size, size=size)
         super().__init__(vocabulary_size, size, padding_idx=PAD)
 
     def reset_parameters(self) -> None:

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion.attention import check_size
+from companion.attention import check_positive
 from companion.bahdanau import Additive, Decoder, DecoderState
 
 
@@ -16,14 +16,16 @@ class LocationSensitive(Additive):
 
     Source: Chorowski et al. 2015, equations (8) and (9); our U and L are the paper's V and U. ``F`` holds
     ``channels`` filters of ``width`` positions. Beyond both ends of the source the weights count as zero.
-    What belongs to position j enters before the score, with :meth:`locate`.
+    The last term enters before the score, by :meth:`locate`, which a decoder must call: without it the scores
+    are additive. The paper's w is our v.
 
     Raises:
-        ValueError: ``width`` is even or below 1, so that a filter has no middle.
+        ValueError: a size is below 1, or ``width`` is even, so that a filter has no middle.
     """
 
     def __init__(self, query_size: int, key_size: int, size: int, channels: int, width: int):
         super().__init__(query_size, key_size, size)
+        check_positive(channels=channels)
         if width < 1 or width % 2 == 0:
             raise ValueError(
                 f"the width must be odd and at least 1, so that a filter has a middle, not {width}"
@@ -33,13 +35,19 @@ class LocationSensitive(Additive):
 
     def locate(self, key: Float[Tensor, "b k d"], previous: Float[Tensor, "b k"]) -> Float[Tensor, "b k d"]:
         """The keys ``U h_j``, each with ``L f_ij + b`` added: marked with where the last look fell."""
-        check_size("previous weights", previous, key.shape[-2])
+        if previous.shape[-1] != key.shape[-2]:
+            raise ValueError(f"{previous.shape[-1]} previous weights do not fit {key.shape[-2]} keys")
         return key + self.L(self.F(previous[:, None]).mT)
 
 
 class LocationDecoder(Decoder):
-    """Bahdanau's decoder with :class:`LocationSensitive` attention. Before the first look, α_0 = 0."""
+    """Bahdanau's decoder with :class:`LocationSensitive` attention. Before the first look, α_0 = 0.
 
+    Raises:
+        TypeError: the attention is another one.
+    """
+
+    needs = LocationSensitive
     attention: LocationSensitive
 
     def advance(

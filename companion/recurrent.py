@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from companion.attention import check_positive
 from companion.data.vocabulary import PAD
 
 
@@ -14,19 +15,26 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
     Raises:
         ValueError: there is no sentence, one is empty, or one has padding before a word.
     """
-    mask = source != PAD
-    lengths = mask.sum(1)
     if source.numel() == 0:
         raise ValueError(f"a source of shape {tuple(source.shape)} has no words")
-    if not bool((lengths > 0).all()):
-        empty = (lengths == 0).nonzero().flatten().tolist()
+    mask = source != PAD
+    lengths = mask.sum(1)
+    from_the_left = torch.arange(source.shape[1], device=source.device) < lengths[:, None]
+    sound = (mask == from_the_left).all(1) & (lengths > 0)
+    if not sound.all():
+        rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(
-            f"the source of shape {tuple(source.shape)} has empty sentences, in the rows {empty}"
+            f"in a source of {tuple(source.shape)} the rows {rows} are empty, or have padding before a word"
         )
-    if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-        row = int((mask[:, 1:] & ~mask[:, :-1]).any(1).nonzero()[0])
-        raise ValueError(f"row {row} of the source has padding before a word; padding belongs at the end")
     return mask
+
+
+def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s h"]) -> None:
+    """Raise a ``ValueError`` unless a target has words, and as many sentences as the state has."""
+    if target.shape[1] == 0 or len(target) != len(hidden):
+        raise ValueError(
+            f"a target of shape {tuple(target.shape)} does not fit {len(hidden)} source sentences"
+        )
 
 
 def run_packed(
@@ -60,6 +68,7 @@ class DeepOutput(nn.Module):
         self, state_size: int, embedding_size: int, context_size: int, size: int, vocabulary_size: int
     ):
         super().__init__()
+        check_positive(size=size, vocabulary_size=vocabulary_size)
         self.hidden = nn.Linear(state_size + embedding_size + context_size, 2 * size)
         self.W = nn.Linear(size, vocabulary_size)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from companion.attention import check_size
 from companion.embedding import Embedding
-from companion.recurrent import DeepOutput, run_packed, source_mask
+from companion.recurrent import DeepOutput, check_target, run_packed, source_mask
 from companion.state import Step
 
 
@@ -31,15 +31,7 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "b k"], target: Int[Tensor, "b t"]
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target`` (teacher forcing).
-
-        Raises:
-            ValueError: source and target differ in the number of sentences, or the target has no word.
-        """
-        if source.shape[0] != target.shape[0] or target.shape[1] == 0:
-            raise ValueError(
-                f"source {tuple(source.shape)} and target {tuple(target.shape)} are no batch of pairs"
-            )
+        """Scores of the word after each word of ``target`` (teacher forcing)."""
         return self.decoder(target, self.start(source))
 
 
@@ -87,7 +79,7 @@ class ChoDecoder(nn.Module):
         h'_0 = tanh(V' c),   h'_t = GRU([y_{t−1}; c], h'_{t−1})
         p(y_t) = softmax(deep output of h'_t, y_{t−1}, c)
 
-    Source: Cho et al. 2014, equations (2) and (3), appendix A.1.2. The output is conditioned on the decoder's
+    Source: Cho et al. 2014, section 2.2 and appendix A.1.2. The output is conditioned on the decoder's
     own state h'. Deviations: PyTorch's GRU; half as many maxout units as ``hidden_size``, as in the paper.
 
     Raises:
@@ -117,7 +109,12 @@ class ChoDecoder(nn.Module):
         return ChoState(torch.tanh(self.V(context)), context)
 
     def forward(self, target: Int[Tensor, "b t"], state: ChoState) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, all steps in one call."""
+        """Scores of the word after each word of ``target``, all steps in one call.
+
+        Raises:
+            ValueError: the target has no word, or another number of sentences than the source.
+        """
+        check_target(target, state.hidden)
         return self._run(target, state)[0]
 
     def step(self, token: Int[Tensor, " b"], state: ChoState) -> Step:

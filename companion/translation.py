@@ -9,7 +9,7 @@ from torch.optim import Adam
 
 from companion.data.batching import Batches, in_order
 from companion.data.numbers import Pair
-from companion.data.vocabulary import Vocabulary, pad
+from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding import greedy
 from companion.training import Record, Trainer, evaluating, held_out, sequence_loss, warmup_cosine
 
@@ -17,7 +17,7 @@ AT_ONCE = 256
 
 
 class Translation(NamedTuple):
-    """A sentence, what a model made of it, and where each word of that looked, ``<eos>`` the last of them."""
+    """A sentence, what a model made of it, and where each word of that looked, and ``<eos>`` if it came."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -60,20 +60,27 @@ class Task:
             source = pad([self.source.encode(sentence) for sentence in part]).to(device)
             with evaluating(model):
                 found = greedy(model.step, model.start(source), max_length)
-            for row, sentence in enumerate(part):
-                words = tuple(self.target.decode(found.tokens[row]))
-                looks = None
-                if found.weights is not None:
-                    looks = found.weights[row, : len(words) + 1, : len(sentence)].cpu()
-                done.append(Translation(tuple(sentence), words, looks))
+            looks = None if found.weights is None else found.weights.cpu()
+            for row, (sentence, tokens) in enumerate(zip(part, found.tokens.tolist(), strict=True)):
+                if EOS in tokens:
+                    tokens = tokens[: tokens.index(EOS) + 1]
+                written = [place for place, token in enumerate(tokens) if token not in (PAD, BOS)]
+                look = None if looks is None else looks[row, written, : len(sentence)]
+                done.append(Translation(tuple(sentence), tuple(self.target.decode(tokens)), look))
         return done
 
     def exact_match(self, model: Any, lengths: Iterable[tuple[int, int]]) -> list[float]:
-        """The share of test pairs without a mistake, for each range of target lengths, both ends included."""
+        """The share of test pairs without a mistake, for each range of target lengths, both ends included.
+
+        Raises:
+            ValueError: no test pair has a length in one of the ranges.
+        """
         found = self.translate(model, [pair.source for pair in self.test_pairs])
         right = {pair: pair.target == f.target for pair, f in zip(self.test_pairs, found, strict=True)}
         shares = []
         for shortest, longest in lengths:
             hits = [hit for pair, hit in right.items() if shortest <= len(pair.target) <= longest]
+            if not hits:
+                raise ValueError(f"no test pair has {shortest} to {longest} words")
             shares.append(sum(hits) / len(hits))
         return shares

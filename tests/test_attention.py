@@ -6,6 +6,7 @@ from torch import nn
 from torch.autograd import gradcheck
 
 from companion.attention import Attention, check_size, masked_softmax, record_weights
+from companion.bahdanau import Additive
 from tests.reference import softmax
 
 few = settings(deadline=None, max_examples=30)
@@ -197,3 +198,38 @@ def test_a_model_without_attention_has_no_maps():
     with record_weights(nn.Linear(2, 3)) as maps:
         pass
     assert maps == {}
+
+
+def test_an_empty_row_passes_anomaly_detection():
+    scores = torch.randn(2, 3, 5, requires_grad=True)
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[1, 2] = False
+    with torch.autograd.set_detect_anomaly(True):
+        masked_softmax(scores, mask).pow(2).sum().backward()
+    assert torch.equal(scores.grad[1, 2], torch.zeros(5))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("mask", [True, [True, False]])
+def test_a_mask_that_is_no_tensor_is_a_type_error(mask):
+    with pytest.raises(TypeError, match=f"it is a {type(mask).__name__}"):
+        masked_softmax(torch.zeros(1, 2), mask)
+
+
+def test_recording_twice_at_once_and_over_a_patched_forward_leaves_the_model_as_it_was():
+    attention = Additive(3, 3, 2)
+    query, source = torch.randn(2, 3), torch.randn(4, 3)
+    key, value = attention.project(source)
+    calls, forward = [], attention.forward
+    attention.forward = lambda *args: calls.append(1) or forward(*args)
+    patched = attention.forward
+    with record_weights(attention) as outer:
+        with record_weights(attention) as inner:
+            attention(query, key, value)
+        attention(query, key, value)
+    assert len(inner[""]) == 1
+    assert len(outer[""]) == 2
+    assert attention.forward is patched
+    attention(query, key, value)
+    assert calls == [1]
+    assert "weights" not in vars(attention)

@@ -123,3 +123,20 @@ def test_a_token_outside_the_vocabulary_is_an_error(side, token, entries):
     batch[side][0, 1] = token
     with pytest.raises(ValueError, match=f"{token}.* the {entries} entries"):
         bahdanau()(**batch)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sizes_below_one_are_errors_with_the_name():
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        Additive(3, 3, 0)
+    with pytest.raises(ValueError, match="hidden_size must be at least 1, not 0"):
+        Decoder(5, 3, 0, 4, Additive(3, 4, 2))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(2, 0), (3, 4)])
+def test_a_target_that_does_not_fit_the_source_is_an_error_with_the_shape(shape):
+    decoder = Decoder(5, 3, 4, 6, Additive(4, 6, 2))
+    state = decoder.start(torch.randn(2, 7, 6), torch.ones(2, 7, dtype=torch.bool))
+    with pytest.raises(ValueError, match=rf"\({shape[0]}, {shape[1]}\) does not fit 2 source sentences"):
+        decoder(torch.ones(shape, dtype=torch.long), state)

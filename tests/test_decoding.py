@@ -362,3 +362,21 @@ def test_a_state_that_is_no_tuple_is_an_error():
     ):
         with pytest.raises(TypeError, match="dict"):
             search({"hidden": model.sentences})
+
+
+@pytest.mark.parametrize("logit", [torch.nan, -torch.inf])
+def test_sentences_without_probability_are_named(logit):
+    def step(token, state):
+        return Step(torch.where(state[:, None] == 1, torch.tensor(logit), torch.zeros(1, 4)), state, None)
+
+    state = torch.tensor([0, 1, 0])
+    with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no probability"):
+        greedy(step, state, 3)
+    with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no probability"):
+        beam_search(step, state, 3, 2)
+
+
+@pytest.mark.parametrize("penalty", [math.inf, math.nan])
+def test_a_length_penalty_must_be_finite(penalty):
+    with pytest.raises(ValueError, match="finite length_penalty"):
+        beam_search(lambda token, state: None, torch.zeros(1), 3, 2, length_penalty=penalty)

@@ -19,8 +19,8 @@ LAYERS = [
 ]
 # What else a file of a layer may import, from its own layer.
 SIDEWAYS = {
-    "embedding": {"data.vocabulary"},
-    "recurrent": {"data.vocabulary"},
+    "embedding": {"attention", "data.vocabulary"},
+    "recurrent": {"attention", "data.vocabulary"},
     "queries": {"bahdanau"},
     "location": {"bahdanau"},
 }

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from companion.location import LocationSensitive
+from companion.bahdanau import Additive
+from companion.location import LocationDecoder, LocationSensitive
 from tests import reference
 from tests.tiny import SOURCE, TARGET, bahdanau, close, location, sentences, spread
 
@@ -69,5 +70,11 @@ def test_a_width_without_a_middle_is_an_error(width):
 
 @pytest.mark.usefixtures("unchecked")
 def test_previous_weights_of_another_length_are_an_error(attention):
-    with pytest.raises(ValueError, match="6 features, but 7"):
+    with pytest.raises(ValueError, match="6 previous weights do not fit 7 keys"):
         attention.locate(torch.randn(2, 7, 5), torch.rand(2, 6))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_its_decoder_needs_it():
+    with pytest.raises(TypeError, match="LocationDecoder needs LocationSensitive, not Additive"):
+        LocationDecoder(5, 3, 4, 6, Additive(4, 6, 2))

@@ -24,8 +24,8 @@ def test_the_mask_is_true_at_words():
     [
         ([[3, 4], [0, 0], [5, 0], [0, 0]], r"\(4, 2\).*rows \[1, 3\]"),
         ([[0]], r"\(1, 1\).*rows \[0\]"),
-        ([[3, 0, 0], [3, 0, 4]], "row 1 .*padding before a word"),
-        ([[0, 3]], "row 0 .*padding before a word"),
+        ([[3, 0, 0], [3, 0, 4]], r"rows \[1\] .*padding before a word"),
+        ([[0, 3]], r"rows \[0\] .*padding before a word"),
     ],
 )
 def test_empty_sentences_and_padding_before_a_word_are_errors(source, message):

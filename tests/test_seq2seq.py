@@ -51,11 +51,11 @@ def test_encoder_decoder_hands_over_all_that_the_encoder_returns():
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (SOURCE, TARGET[:2], r"\(3, 7\) and target \(2, 5\)"),
-        (SOURCE, TARGET[:, :0], r"\(3, 7\) and target \(3, 0\)"),
+        (SOURCE, TARGET[:2], r"target of shape \(2, 5\) does not fit 3 source"),
+        (SOURCE, TARGET[:, :0], r"target of shape \(3, 0\) does not fit 3 source"),
         (SOURCE[:, :0], TARGET, r"\(3, 0\) has no words"),
         (SOURCE[:0], TARGET[:0], r"\(0, 7\) has no words"),
-        (SOURCE.flip(1), TARGET, "row 0 .*padding before a word"),
+        (SOURCE.flip(1), TARGET, r"rows \[0, 1\] .*padding before a word"),
         (SOURCE * 2, TARGET, "to 20.* 11 entries"),
         (SOURCE, TARGET * 2, "to 8.* 5 entries"),
     ],
