@@ -27,6 +27,9 @@ VISIBLE_TEXT = """() => {
     article.querySelectorAll('pre, code, mjx-container, script, style').forEach(element => element.remove());
     return article.textContent;
 }"""
+LEFT_OF_FORMULAS = """() => [...document.querySelectorAll('mjx-container[display="true"]')].map(
+    formula => (formula.querySelector('mjx-mtd') ?? formula).getBoundingClientRect().left
+)"""
 MATH_IS_SET = "() => !window.MathJax || !MathJax.startup?.promise || MathJax.startup.promise.then(() => true)"
 
 
@@ -129,6 +132,13 @@ def test_axe_finds_no_violation_and_nothing_sticks_out(name, width, scheme, visi
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     violations = Axe().run(page).response["violations"]
     assert not [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_wide_formula_scrolls_from_its_beginning_on_a_phone(name, visit, html):
+    page = visit((html / name).as_uri(), PHONE).page
+    for left in page.evaluate(LEFT_OF_FORMULAS):
+        assert left >= 0
 
 
 @pytest.mark.parametrize("name", PAGES[:1])
