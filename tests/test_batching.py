@@ -88,6 +88,11 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"target sentence 1 \(from 0\) has <bos> or <eos> already"):
             make([([5], [5]), ([5], [1, 5, 2])], 2)
 
+    @pytest.mark.parametrize(("side", "pair"), [("source", ([5, 0], [5])), ("target", ([5], [0, 5]))])
+    def test_padding_in_a_sentence_is_numbered(self, make, side, pair):
+        with pytest.raises(ValueError, match=rf"{side} sentence 1 \(from 0\) has <pad>, which batches add"):
+            make([([5], [5]), pair], 2)
+
 
 def test_a_negative_step_is_refused():
     with pytest.raises(IndexError, match="batch -1"):

@@ -32,6 +32,10 @@ def test_special_tokens_in_a_text_are_not_listed_again():
     assert Vocabulary.of([["<eos>", "a"]]).tokens[4:] == ("a",)
 
 
+def test_a_word_spelt_like_a_special_token_is_unknown():
+    assert Vocabulary(["a"]).encode(["a", *SPECIAL, "a"]) == [4, UNK, UNK, UNK, UNK, 4]
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(words, max_size=6), min_size=1, max_size=6))
 def test_decoding_undoes_encoding(sentences):

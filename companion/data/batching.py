@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
-from companion.data.vocabulary import BOS, EOS, pad
+from companion.data.vocabulary import BOS, EOS, PAD, pad
 
 Encoded = tuple[Sequence[int], Sequence[int]]
 BATCHES_IN_A_POOL = 50
@@ -29,8 +29,8 @@ class Batches:
     Targets are given without ``<bos>`` and ``<eos>``, which are added here.
 
     Raises:
-        ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, or a target
-            sentence has ``<bos>`` or ``<eos>`` already.
+        ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, a sentence has
+            padding in it, or a target sentence has ``<bos>`` or ``<eos>`` already.
     """
 
     def __init__(self, pairs: Sequence[Encoded], batch_size: int, seed: int):
@@ -88,6 +88,10 @@ def _check(pairs: Sequence[Encoded], batch_size: int) -> None:
     empty = [row for row, (source, _) in enumerate(pairs) if not len(source)]
     if empty:
         raise ValueError(f"{len(empty)} source sentences are empty, the first is number {empty[0]} (from 0)")
+    for row, pair in enumerate(pairs):
+        for side, sentence in zip(("source", "target"), pair, strict=True):
+            if PAD in sentence:
+                raise ValueError(f"{side} sentence {row} (from 0) has <pad>, which batches add")
     wrapped = [row for row, (_, target) in enumerate(pairs) if BOS in target or EOS in target]
     if wrapped:
         raise ValueError(

@@ -39,8 +39,8 @@ class Vocabulary:
         return len(self.tokens)
 
     def encode(self, sentence: Iterable[str]) -> list[int]:
-        """The number of each token, ``<unk>`` for one that is not in the vocabulary."""
-        return [self.numbers.get(token, UNK) for token in sentence]
+        """The number of each token, ``<unk>`` for one not in the vocabulary, or spelt like a special one."""
+        return [UNK if token in SPECIAL else self.numbers.get(token, UNK) for token in sentence]
 
     def decode(self, numbers: Iterable[SupportsInt]) -> list[str]:
         """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding.
