@@ -1,13 +1,15 @@
 """Files that are there whole or not at all, and what it takes to go on exactly where a run stopped."""
 
+import glob
+import io
 import os
-import pickle
 import random
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -18,20 +20,30 @@ from torch import Tensor
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     """A file to write into, which takes the place of ``path`` at the end of the block, in one instant.
 
-    Whoever is killed in between leaves the old file as it was, and beside it ``path.partial``, which the next
-    to write clears away. If the block fails, nothing is left behind.
+    Whoever is killed in between leaves the old file as it was, and beside it one that ends in ``.partial``,
+    which the next to write clears away. If the block fails, nothing is left behind. When two write the same
+    file at once, theirs are never mixed: the second to end may find its own cleared away, and then fails.
+
+    Raises:
+        OSError: the file cannot be written, for instance because the disk is full; the message names it.
     """
     path = Path(path)
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # writing to a file that is open does not name it
+        raise
     finally:
         partial.unlink(missing_ok=True)
+    for left in path.parent.glob(f"{glob.escape(path.name)}.????????.partial"):
+        with suppress(OSError):
+            left.unlink()
 
 
 def random_state() -> dict[str, Any]:
@@ -62,14 +74,14 @@ def read(path: Path | str) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: it is not whole, is damaged, or is something else.
     """
+    content = Path(path).read_bytes()
     try:
-        with ZipFile(path) as archive:
-            damaged = archive.testzip()  # reads all checksums, which torch.load does not
-        if damaged is not None:
-            raise ValueError(f"{path} is damaged: the checksum of its part {damaged} differs")
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-    except (BadZipFile, RuntimeError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} is no checkpoint, or not whole: {error}") from error
+        damaged = ZipFile(io.BytesIO(content)).testzip()  # reads all checksums, which torch.load does not
+        saved = None if damaged else torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # there is no end to the kinds that zipfile, zlib and pickle raise
+        raise ValueError(f"{path} is no checkpoint, or not whole: {error!r}") from error
+    if damaged is not None:
+        raise ValueError(f"{path} is damaged: the checksum of its part {damaged} differs")
     if not isinstance(saved, dict):
         raise ValueError(f"{path} is no checkpoint: it holds a {type(saved).__name__}")
     return saved

@@ -1,5 +1,6 @@
 """Training that knows no model: any device, a progress bar, held-out figures, exact resume."""
 
+import io
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -110,8 +111,10 @@ class Trainer:
 
     def save(self, path: Path | str) -> None:
         """Write all that training depends on into one file, which is there whole or not at all."""
+        content = io.BytesIO()  # torch would turn an error of the disk into one that names neither
+        torch.save(self._state(), content)
         with replacing(path) as file:
-            torch.save(self._state(), file)
+            file.write(content.getbuffer())
 
     def load(self, path: Path | str) -> None:
         """Go on where the checkpoint was saved, to the very same numbers.
