@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @contextmanager
@@ -63,8 +63,16 @@ def set_random_state(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and torch.cuda.device_count() == len(state["cuda"]):
+    if torch.cuda.device_count() == len(state["cuda"]):
         torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def write(path: Path | str, content: dict[str, Any]) -> None:
+    """What :func:`read` reads, by ``torch.save``, whole or not at all."""
+    whole = io.BytesIO()  # torch would turn an error of the disk into one that names neither
+    torch.save(content, whole)
+    with replacing(path) as file:
+        file.write(whole.getbuffer())
 
 
 def read(path: Path | str) -> dict[str, Any]:
@@ -87,35 +95,44 @@ def read(path: Path | str) -> dict[str, Any]:
     return saved
 
 
+def settings(model: nn.Module, optimizer: Any, schedule: Any, scaler: Any) -> dict[str, str]:
+    """What sets a training apart, beside its model: the kinds of its other parts, and the settings of these.
+
+    To be taken before the first step, for some schedules change more than the learning rate, which alone is
+    left out. A plain function of a schedule cannot be read; an object with numbers can.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    kind = type(getattr(optimizer, "optimizer", optimizer))  # accelerate wraps it
+    kinds = {"optimizer": kind, "schedule": type(schedule), "scaler": type(scaler)}
+    described = {name: kind.__name__ for name, kind in kinds.items()}
+    for number, group in enumerate(optimizer.param_groups):
+        order = [names.get(parameter, "another") for parameter in group["params"]]
+        for name, value in {**group, "parameters": order}.items():
+            if name not in ("params", "lr"):
+                described[f"group {number} {name}"] = str(value)
+    numbers = schedule.state_dict() if schedule is not None else {}
+    return described | {f"schedule {name}": str(numbers[name]) for name in numbers if name[0] != "_"}
+
+
 def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -> None:
     """Refuse a checkpoint that was not saved from a training like one's own.
 
     Raises:
-        ValueError: it differs in a parameter's name or shape (the first is named), in the names of the
-            optimiser's settings, or only one of the two has a schedule or a loss scaler.
+        ValueError: it differs in a parameter's name, shape or type, or in one of the :func:`settings`. The
+            first is named.
     """
     if own.keys() != saved.keys():
         raise ValueError(f"{path} is no checkpoint of a training: it holds {', '.join(map(str, saved))}")
-    for name in {**own["model"], **saved["model"]}:
-        here, there = _shape(own["model"], name), _shape(saved["model"], name)
+    _require_equal(f"{path} is of another model", _kinds(own["model"]), _kinds(saved["model"]))
+    _require_equal(f"{path} is of another training", own["settings"], saved["settings"])
+
+
+def _require_equal(problem: str, own: dict[str, str], saved: dict[str, str]) -> None:
+    for name in {**own, **saved}:
+        here, there = own.get(name), saved.get(name)
         if here != there:
-            raise ValueError(f"{path} is of another model: its {name} has shape {there}, here {here}")
-    for part in ("schedule", "scaler", "optimizer"):
-        mine, other = _settings(own[part]), _settings(saved[part])
-        if mine != other:
-            extra, missing = sorted(other - mine), sorted(mine - other)
-            raise ValueError(f"{path} has another {part}: there with {extra}, here with {missing}")
+            raise ValueError(f"{problem}: its {name} is {there}, here {here}")
 
 
-def _shape(parameters: dict[str, Tensor], name: str) -> str:
-    return str(tuple(parameters[name].shape)) if name in parameters else "(there is none)"
-
-
-def _settings(state: dict[str, Any] | None) -> set[str]:
-    """The names of the settings of an optimiser, with how many parameters it has, a schedule or a scaler."""
-    if state is None:
-        return set()
-    groups = state.get("param_groups", [])
-    return {*state, *(name for group in groups for name in group)} | {
-        f"{len(group['params'])} parameters in group {number}" for number, group in enumerate(groups)
-    }
+def _kinds(parameters: dict[str, Tensor]) -> dict[str, str]:
+    return {name: f"{tuple(tensor.shape)} of {tensor.dtype}" for name, tensor in parameters.items()}

@@ -1,6 +1,6 @@
 """Training that knows no model: any device, a progress bar, held-out figures, exact resume."""
 
-import io
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,12 +13,13 @@ from accelerate.utils import send_to_device
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+from torch.optim.lr_scheduler import LRScheduler
 from tqdm import tqdm
 
-from companion.checkpoint import random_state, read, replacing, require_same, set_random_state
+from companion.checkpoint import random_state, read, require_same, set_random_state, settings, write
 from companion.data.batching import Batch
 from companion.data.vocabulary import PAD
+from companion.schedule import warmup_cosine as warmup_cosine
 
 Record = dict[str, int | float]
 
@@ -47,10 +48,12 @@ class Trainer:
         clip: float = 1.0,
     ):
         self.accelerator = Accelerator(mixed_precision=_precision())
+        model.to(self.accelerator.device)
         self.model, self.loss, self.schedule, self.clip = model, loss, schedule, clip
-        self.prepared, self.optimizer = self.accelerator.prepare(model, optimizer)
-        self.step = 0
+        self.optimizer = self.accelerator.prepare(optimizer)
+        self.step, self._losses = 0, list[float]()  # the losses since the last record
         self.history: list[Record] = []
+        self._settings = settings(**self._parts())
 
     def fit(
         self,
@@ -71,31 +74,29 @@ class Trainer:
         """
         if min(steps, every) < 1:
             raise ValueError(f"steps and every must be at least 1, but are {steps} and {every}")
-        losses: list[float] = []
         self.model.train()
         with tqdm(total=steps, initial=self.step, unit="step", desc="training") as progress:
             while self.step < steps:
-                losses.append(self._descend(batches[self.step]))
+                self._losses.append(self._descend(batches[self.step]))
                 self.step += 1
                 progress.update()
                 if self.step % every == 0 or self.step == steps:
-                    figures = self._evaluate(evaluate) if evaluate else {}
-                    self.history.append({"step": self.step, "loss": sum(losses) / len(losses), **figures})
-                    losses.clear()
+                    self._record(evaluate)
                     progress.set_postfix(self.history[-1])
                     if checkpoint is not None:
                         self.save(checkpoint)
-        return self.history
+        return copy.deepcopy(self.history)
 
     def _descend(self, batch: Any) -> float:
         self.optimizer.zero_grad()
         with self.accelerator.autocast():
-            loss = self.loss(self.prepared, send_to_device(batch, self.accelerator.device))
-        self._require_finite("loss", value := loss.item())
+            loss = self.loss(self.model, send_to_device(batch, self.accelerator.device))
         self.accelerator.backward(loss)
-        norm = self.accelerator.clip_grad_norm_(self.prepared.parameters(), self.clip)
+        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.clip)
+        value, size = torch.stack([loss.detach(), norm]).tolist()  # a GPU waits for this, so only once
+        self._require_finite("loss", value)
         if self.accelerator.scaler is None:  # which skips such a step by itself, and scales less from then on
-            self._require_finite("gradient's norm", float(norm))
+            self._require_finite("gradient's norm", size)
         self.optimizer.step()
         if self.schedule is not None and not self.optimizer.step_was_skipped:
             self.schedule.step()
@@ -105,32 +106,40 @@ class Trainer:
         if not math.isfinite(value):
             raise FloatingPointError(f"the {name} of step {self.step} is {value}; no parameter changed")
 
-    def _evaluate(self, evaluate: Callable[[nn.Module], Record]) -> Record:
-        with evaluating(self.model), self.accelerator.autocast():
-            return {name: float(figure) for name, figure in evaluate(self.model).items()}
+    def _record(self, evaluate: Callable[[nn.Module], Record] | None) -> None:
+        record: Record = {"step": self.step, "loss": sum(self._losses) / len(self._losses)}
+        if evaluate is not None:
+            with evaluating(self.model), self.accelerator.autocast():
+                record |= {name: float(figure) for name, figure in evaluate(self.model).items()}
+        self.history.append(record)
+        self._losses.clear()
 
     def save(self, path: Path | str) -> None:
         """Write all that training depends on into one file, which is there whole or not at all."""
-        content = io.BytesIO()  # torch would turn an error of the disk into one that names neither
-        torch.save(self._state(), content)
-        with replacing(path) as file:
-            file.write(content.getbuffer())
+        write(path, self._state())
 
     def load(self, path: Path | str) -> None:
         """Go on where the checkpoint was saved, to the very same numbers.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is no checkpoint, is damaged, or is one of another model, optimiser or schedule.
-                Then nothing has changed.
+            ValueError: it is damaged, or of another model, optimiser or schedule; nothing has changed.
         """
         saved = read(path)
-        require_same(path, self._state(), saved)
+        before = copy.deepcopy(self._state())
+        require_same(path, before, saved)
+        try:
+            self._restore(saved)
+        except Exception as error:
+            self._restore(before)
+            raise ValueError(f"{path} is damaged: {error!r}") from error
+
+    def _restore(self, state: dict[str, Any]) -> None:
         for name, part in self._parts().items():
             if part is not None:
-                part.load_state_dict(saved[name])
-        self.step, self.history = saved["step"], saved["history"]
-        set_random_state(saved["random"])
+                part.load_state_dict(state[name])
+        set_random_state(state["random"])
+        self.step, self.history, self._losses = state["step"], state["history"], state["losses"]
 
     def _parts(self) -> dict[str, Any]:
         scaler = self.accelerator.scaler
@@ -138,7 +147,8 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         parts = {name: part if part is None else part.state_dict() for name, part in self._parts().items()}
-        return parts | {"step": self.step, "history": self.history, "random": random_state()}
+        progress = {"step": self.step, "history": self.history, "losses": self._losses}
+        return parts | progress | {"settings": self._settings, "random": random_state()}
 
 
 def sequence_loss(model: nn.Module, batch: Batch) -> Tensor:
@@ -153,7 +163,11 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
-    """The mean loss of all tokens of all batches, as in :func:`sequence_loss`, and its exponential."""
+    """The mean loss of all tokens of all batches, as in :func:`sequence_loss`, and its exponential.
+
+    Raises:
+        ValueError: no batch has a target token.
+    """
     device = next(model.parameters()).device
     total, tokens = 0.0, 0
     with evaluating(model):
@@ -161,7 +175,10 @@ def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
             count = int((batch.target[:, 1:] != PAD).sum())
             total += count * sequence_loss(model, send_to_device(batch, device)).item()
             tokens += count
-    return {"held_out_loss": total / tokens, "perplexity": math.exp(total / tokens)}
+    if not tokens:
+        raise ValueError("there is no target token to measure the loss of")
+    mean = total / tokens
+    return {"held_out_loss": mean, "perplexity": math.exp(mean) if mean < 709 else math.inf}
 
 
 @contextmanager
@@ -177,26 +194,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
-    """A learning rate that rises for ``warmup`` steps, and falls along half a cosine to 0 at step ``steps``.
-
-    ::
-
-        rate(step) = rate · min(1, (step + 1) / warmup) · (1 + cos(π step / steps)) / 2
-
-    Raises:
-        ValueError: ``warmup`` does not lie between 1 and ``steps``.
-    """
-    if not 1 <= warmup <= steps:
-        raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")
-
-    def share(step: int) -> float:
-        return min(1, (step + 1) / warmup) * (1 + math.cos(math.pi * min(step, steps) / steps)) / 2
-
-    return LambdaLR(optimizer, share)
-
-
 def _precision() -> str:
-    if not torch.cuda.is_available():
-        return "no"
-    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    half = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return half if torch.cuda.is_available() else "no"

@@ -28,7 +28,8 @@ SIDEWAYS = {
 BESIDE = {
     "decoding": {"state", "data.vocabulary"},
     "checkpoint": set(),
-    "training": {"checkpoint", "data"},
+    "schedule": set(),
+    "training": {"checkpoint", "data", "schedule"},
     "translation": {"data", "decoding", "training"},
     "alignment": set(),
     "plotting": {"alignment"},
