@@ -67,6 +67,12 @@ def nan_to_num_softmax(scores, mask):
     return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0)
 
 
+def masked_after_softmax(scores, mask):
+    weights = scores.softmax(-1) * mask
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1)
+
+
 def stable_by_hand(scores, mask):
     greatest = scores.masked_fill(~mask, -torch.inf).amax(-1, keepdim=True).clamp(min=-1e300)
     exponentials = (scores - greatest).masked_fill(~mask, -torch.inf).exp()
@@ -107,6 +113,7 @@ def loops_position(weights):
     [
         ("2.1", loops_softmax),
         ("2.1", nan_to_num_softmax),
+        ("2.1", masked_after_softmax),
         ("2.1", stable_by_hand),
         ("2.2", loops_additive),
         ("2.2", linear_additive),
@@ -161,8 +168,28 @@ def filled_twice(scores, mask):
     return scores.masked_fill(mask, -torch.inf).softmax(-1)
 
 
+def masked_after(addend):
+    """The mask after the softmax, and then a sum that cannot be 0."""
+
+    def function(scores, mask):
+        weights = scores.softmax(-1) * mask
+        return weights / (weights.sum(-1, keepdim=True) + addend)
+
+    return function
+
+
+def minus_100(scores, mask):
+    return torch.where(mask, scores, -100).softmax(-1)
+
+
 def off_by_one(previous, filters):
     return unfold_location(previous, filters).roll(1, 1)
+
+
+def last_forgotten(previous, filters):
+    features = torch.zeros(*previous.shape, len(filters), dtype=previous.dtype)
+    features[:, :-1] = unfold_location(previous, filters)[:, :-1]
+    return features
 
 
 def conv_with_flip(previous, filters):
@@ -180,7 +207,13 @@ NEW = [
     ("2.1", lambda s, m: s.softmax(2), "mask is ignored"),
     ("2.1", lambda s, m: torch.where(m, -torch.inf, s).softmax(-1).nan_to_num(0), "wrong way round"),
     ("2.1", filled_twice, "wrong way round"),
-    ("2.1", lambda s, m: torch.where(m, s, -torch.inf).softmax(-1), "NaN: a softmax over nothing"),
+    ("2.1", lambda s, m: torch.where(m, s, -torch.inf).softmax(-1), "NaN: nothing is left to divide by"),
+    ("2.1", masked_after(0), "NaN: nothing is left to divide by"),
+    ("2.1", masked_after(1e-9), "the little added to the sum"),
+    ("2.1", masked_after(1e-12), "the little added to the sum"),
+    ("2.1", minus_100, "and empty rows equal weights"),
+    ("2.1", lambda s, m: minus_100(s, m).masked_fill(~m, 0), "the real ones keep none"),
+    ("2.1", lambda s, m: minus_100(s, m).masked_fill(~m.any(-1, keepdim=True), 0), "get the weight, all"),
     ("2.1", lambda s, m: (s + torch.where(m, 0.0, -1e9)).softmax(-1), "those without a mask"),
     ("2.1", lambda s, m: torch.where(m, s, -1e12).softmax(-1), "equal ones"),
     ("2.1", lambda s, m: (s * m).softmax(-1), "exp(0) is 1"),
@@ -226,7 +259,37 @@ NEW = [
         "W and U are transposed",
     ),
     ("2.2", lambda q, k, W, U, v: ((q @ W)[:, :, None] + (k @ U.T)[:, None]).tanh() @ v, "W is transposed"),
-    ("2.2", lambda q, k, W, U, v: (q @ W.T + k @ U.T).tanh() @ v, "RuntimeError"),
+    ("2.2", lambda q, k, W, U, v: (q @ W.T + k @ U.T).tanh() @ v, "(3) must match the size of tensor b (5)"),
+    (
+        "2.2",
+        lambda q, k, W, U, v: (q @ W.T + k @ U.T).tanh() @ v,
+        "query to (b, q, 1, d), key to (b, 1, k, d)",
+    ),
+    ("2.2", lambda q, k, W, U, v: ((q @ W.T)[:, :, None] + k @ U.T).tanh() @ v, "key to (b, 1, k, d)"),
+    ("2.2", lambda q, k, W, U, v: torch.cat([q @ W.T, k @ U.T], -1).tanh() @ v, "key to (b, 1, k, d)"),
+    ("2.2", lambda q, k, W, U, v: torch.einsum("bqd,bkd->bqk", q @ W.T, k @ U.T), "dot product"),
+    (
+        "2.2",
+        lambda q, k, W, U, v: torch.einsum(
+            "bqkd,d->bqk", ((q @ W.T)[:, :, None] * (k @ U.T)[:, None]).tanh(), v
+        ),
+        "two parts are multiplied",
+    ),
+    (
+        "2.2",
+        lambda q, k, W, U, v: ((q @ W.T).tanh()[:, :, None] + (k @ U.T)[:, None]) @ v,
+        "the query's part only",
+    ),
+    (
+        "2.2",
+        lambda q, k, W, U, v: ((q @ W.T)[:, :, None] + (k @ U.T).tanh()[:, None]) @ v,
+        "the keys' part only",
+    ),
+    (
+        "2.2",
+        lambda q, k, W, U, v: ((q @ W.T * v)[:, :, None] + (k @ U.T * v)[:, None]).tanh().sum(3),
+        "v is inside the tanh",
+    ),
     ("2.2", lambda q, k, W, U, v: linear_additive(q, k, W, U, v).mT, ".permute(0, 2, 1) makes them fit"),
     ("2.2", lambda q, k, W, U, v: linear_additive(q, k, W, U, v).softmax(2), "weights already"),
     ("2.2", lambda q, k, W, U, v: linear_additive(q, k, W, U.detach(), v), "no gradient reaches U"),
@@ -237,7 +300,16 @@ NEW = [
     ("2.3", lambda p, f: functional.conv1d(p[:, None], f[:, None], padding=4).mT, "too much padding"),
     ("2.3", lambda p, f: functional.pad(p, (4, 0)).unfold(1, 5, 1) @ f.T, "on the left"),
     ("2.3", lambda p, f: torch.cat([p, p, p], 1)[:, 5:16].unfold(1, 5, 1) @ f.T, "wraps around"),
-    ("2.3", off_by_one, "values are not. The first is at (0, 0, 0)"),
+    ("2.3", lambda p, f: functional.conv1d(p, f, padding=2).mT, "(b, 1, k), (c, 1, w)"),
+    ("2.3", lambda p, f: functional.conv1d(p[:, None], f, padding=2).mT, "(b, 1, k), (c, 1, w)"),
+    ("2.3", lambda p, f: functional.conv1d(p, f[:, None], padding=2).mT, "(b, 1, k), (c, 1, w)"),
+    ("2.3", off_by_one, "one position late, and the last has come round"),
+    ("2.3", lambda p, f: unfold_location(p, f).roll(-1, 1), "one position early, and the first has come"),
+    ("2.3", lambda p, f: functional.pad(p, (3, 1)).unfold(1, 5, 1) @ f.T, "one position late: put"),
+    ("2.3", lambda p, f: functional.pad(p, (1, 3)).unfold(1, 5, 1) @ f.T, "one position early: put"),
+    ("2.3", lambda p, f: functional.pad(p, (2, 1)).unfold(1, 5, 1) @ f.T, "last position is missing"),
+    ("2.3", last_forgotten, "last position is left at 0"),
+    ("2.3", lambda p, f: unfold_location(p, f).square(), "values are not. The first is at (0, 0, 0)"),
     ("2.4", lambda w: sum((j + 1) * w[..., j] for j in range(7)), "counted from 1"),
     ("2.4", lambda w: w.max(-1).indices, "position of the greatest weight"),
     ("2.4", lambda w: w.max(-1).indices.double(), "position of the greatest weight"),
@@ -246,7 +318,19 @@ NEW = [
     ("2.4", lambda w: w @ torch.arange(7).double()[:, None], "squeeze"),
     ("2.4", lambda w: loops_position(w.float()), "dtype is torch.float32"),
     ("2.4", numpy_position, "no gradient reaches weights"),
-    ("2.4", lambda w: w @ torch.arange(7), "RuntimeError"),
+    ("2.4", lambda w: w @ torch.arange(7), "RuntimeError: addmv"),
+    ("2.4", lambda w: w @ torch.arange(7), "torch.arange needs dtype=weights.dtype"),
+    ("2.4", lambda w: w @ torch.arange(1.0, 8.0), "torch.arange needs dtype=weights.dtype"),
+    ("2.4", lambda w: w @ torch.arange(7)[:, None], "torch.arange needs dtype=weights.dtype"),
+    ("2.4", lambda w: torch.einsum("bqk,k->bq", w, torch.arange(7)), "needs dtype=weights.dtype"),
+    ("2.4", lambda w: (w * torch.arange(1, 8)).sum(-1), "counted from 1"),
+    ("2.4", lambda w: (w * torch.arange(6, -1, -1)).sum(-1), "counted from the end: the first"),
+    ("2.4", lambda w: (w * torch.arange(7, 0, -1)).sum(-1), "counted from the end, and from 1"),
+    ("2.4", lambda w: (w * torch.arange(5)[:, None]).sum(-1), "positions of the queries"),
+    ("2.4", lambda w: (w * torch.arange(5)).sum(-1), "weights.shape[-1] of them"),
+    ("2.4", lambda w: w @ torch.arange(5, dtype=w.dtype), "weights.shape[-1] of them"),
+    ("2.4", lambda w: w @ torch.arange(5, dtype=w.dtype)[:, None], "weights.shape[-1] of them"),
+    ("2.4", lambda w: torch.einsum("bqk,k->bq", w, torch.arange(5.0).double()), "weights.shape[-1] of them"),
 ]
 
 
@@ -303,3 +387,7 @@ def test_an_unknown_exercise_is_refused_with_the_known_ones(number):
 def test_a_result_in_the_place_of_a_function_is_refused():
     with pytest.raises(TypeError, match=r"check\('2.1', my_function\), but was given a Tensor"):
         unwrap(check)("2.1", torch.ones(1))
+
+
+def test_advice_is_given_only_where_it_fits():
+    assert repr(check("2.4", lambda w: w[9])).endswith("in this order, with weights (3, 5, 7).")

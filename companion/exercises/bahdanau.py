@@ -1,88 +1,10 @@
-"""The exercises of chapter 2, Bahdanau attention."""
+"""The exercises of chapter 2, Bahdanau attention: those on the scores, and all by their number."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
-from companion.attention import masked_softmax
-from companion.exercises.exercise import Exercise, Inputs
-
-
-def _normal(*size: int, seed: int) -> Tensor:
-    return torch.randn(*size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-# 2.1: masked softmax
-
-
-def _scores_and_mask() -> Inputs:
-    """One row has nothing to attend to, and some scores are so large that ``exp`` alone overflows."""
-    scores = _normal(3, 5, 7, seed=1)
-    scores[2] += 1000
-    mask = torch.rand(3, 5, 7, generator=torch.Generator().manual_seed(2)) < 0.6
-    mask[..., 1], mask[..., 4] = True, False
-    mask[1, 2] = False
-    return {"scores": scores, "mask": mask}
-
-
-def _filled(scores: Tensor, mask: Tensor, value: float) -> Tensor:
-    return scores.masked_fill(~mask, value)
-
-
-def _over_axis(axis: int, scores: Tensor, mask: Tensor) -> Tensor:
-    return masked_softmax(scores.movedim(axis, -1), mask.movedim(axis, -1)).movedim(-1, axis)
-
-
-def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.exp() * mask
-
-
-_AXIS = "The softmax runs over {}. A query's weights over the keys must sum to 1: it runs over the last axis."
-_EMPTY = "A row in which nothing may be attended to must get zero weights, and gets "
-
-MASKED_SOFTMAX = Exercise(
-    inputs=_scores_and_mask(),
-    solution=masked_softmax,
-    mistakes={
-        _AXIS.format("the queries (axis -2)"): lambda s, m: _over_axis(-2, s, m),
-        _AXIS.format("the batch (axis 0)"): lambda s, m: _over_axis(0, s, m),
-        _AXIS.format("all axes at once"): lambda s, m: masked_softmax(s.flatten(), m.flatten()).view_as(s),
-        _AXIS.format("queries and keys together"): lambda s, m: masked_softmax(
-            s.flatten(1), m.flatten(1)
-        ).view_as(s),
-        "The mask is ignored: masked keys get weight too.": lambda s, m: s.softmax(-1),
-        "The mask is the wrong way round: True means that the key may be attended to.": lambda s, m: (
-            masked_softmax(s, ~m)
-        ),
-        _EMPTY + "NaN: a softmax over nothing but −inf is 0/0.": lambda s, m: _filled(
-            s, m, -torch.inf
-        ).softmax(-1),
-        _EMPTY + "equal ones: a softmax over nothing but −1e9 is uniform. Fill with −inf, then put zeros.": (
-            lambda s, m: _filled(s, m, -1e9).softmax(-1)
-        ),
-        _EMPTY
-        + "those without a mask: −1e9 added to all its scores changes nothing. Use −inf, then zeros.": (
-            lambda s, m: (s - 1e9 * ~m).softmax(-1)
-        ),
-        "The mask comes after the softmax, so the rows no longer sum to 1: mask the scores first.": (
-            lambda s, m: s.softmax(-1) * m
-        ),
-        "Masked scores are set to 0, but exp(0) is 1, so masked keys get weight: set them to −inf.": (
-            lambda s, m: _filled(s, m, 0.0).softmax(-1)
-        ),
-        "Masked scores are set to 0, but exp(0) is 1 and counts in the sum: set them to −inf.": (
-            lambda s, m: _filled(s, m, 0.0).softmax(-1) * m
-        ),
-        "These are the logarithms of the weights: softmax is wanted, not log_softmax.": (
-            lambda s, m: _filled(s, m, -torch.inf).log_softmax(-1)
-        ),
-        "The exponentials are not divided by their sum.": _exponentials,
-        "Large scores overflow: exp(1000) is infinite. Subtract the greatest first, or use torch.softmax.": (
-            lambda s, m: _exponentials(s, m) / _exponentials(s, m).sum(-1, keepdim=True)
-        ),
-    },
-)
-
+from companion.exercises.exercise import Exercise, Inputs, normal
+from companion.exercises.weights import EXPECTED_POSITION, MASKED_SOFTMAX
 
 # 2.2: additive scores
 
@@ -95,11 +17,19 @@ def _query_and_key(query_size: int, key_size: int, size: int) -> Inputs:
         "U": (size, key_size),
         "v": (size,),
     }
-    return {name: _normal(*shape, seed=seed) / 2 for seed, (name, shape) in enumerate(sizes.items())}
+    return {name: normal(*shape, seed=seed) / 2 for seed, (name, shape) in enumerate(sizes.items())}
+
+
+def _query_part(query: Tensor, W: Tensor) -> Tensor:
+    return (query @ W.mT)[:, :, None]
+
+
+def _key_part(key: Tensor, U: Tensor) -> Tensor:
+    return (key @ U.mT)[:, None]
 
 
 def _sum(query: Tensor, key: Tensor, W: Tensor, U: Tensor) -> Tensor:
-    return (query @ W.mT)[:, :, None] + (key @ U.mT)[:, None]
+    return _query_part(query, W) + _key_part(key, U)
 
 
 def _additive(query: Tensor, key: Tensor, W: Tensor, U: Tensor, v: Tensor) -> Tensor:
@@ -120,6 +50,21 @@ ADDITIVE_SCORES = Exercise(
         "The tanh is taken of each part alone: add W s and U h first.": lambda q, k, W, U, v: (
             _additive(q, 0 * k, W, U, v) + _additive(0 * q, k, W, U, v)
         ),
+        "The tanh is taken of the query's part only: add W s and U h first.": lambda q, k, W, U, v: (
+            (_query_part(q, W).tanh() + _key_part(k, U)) @ v
+        ),
+        "The tanh is taken of the keys' part only: add W s and U h first.": lambda q, k, W, U, v: (
+            (_query_part(q, W) + _key_part(k, U).tanh()) @ v
+        ),
+        "v is inside the tanh; it comes after: v · tanh(…).": lambda q, k, W, U, v: (
+            (_sum(q, k, W, U) * v).tanh().sum(-1)
+        ),
+        "The two parts are multiplied: it is the sum W s + U h.": lambda q, k, W, U, v: (
+            (_query_part(q, W) * _key_part(k, U)).tanh() @ v
+        ),
+        "This is the dot product of W s and U h: it is v · tanh(W s + U h).": lambda q, k, W, U, v: (
+            (q @ W.mT) @ (k @ U.mT).mT
+        ),
         "v is missing: the d numbers are only added up.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().sum(-1)
         ),
@@ -138,6 +83,10 @@ ADDITIVE_SCORES = Exercise(
         ),
         "The query takes no part.": lambda q, k, W, U, v: _additive(0 * q, k, W, U, v),
         "The keys take no part.": lambda q, k, W, U, v: _additive(q, 0 * k, W, U, v),
+    },
+    hints={
+        "must match": "Each query meets each key, so each part needs a new axis: "
+        "query to (b, q, 1, d), key to (b, 1, k, d)."
     },
     alike=_query_and_key(7, 7, 7),
     confusions={
@@ -178,9 +127,13 @@ def _padded(
     return functional.pad(x[:, None], (int(left * both), int(right * both)), mode)[:, 0]
 
 
+def _location(previous: Tensor, filters: Tensor) -> Tensor:
+    return _features(_padded(previous, filters), filters)
+
+
 LOCATION_FEATURES = Exercise(
-    inputs={"previous": _normal(2, 7, seed=11).softmax(-1), "filters": _normal(3, 5, seed=12)},
-    solution=lambda p, f: _features(_padded(p, f), f),
+    inputs={"previous": normal(2, 7, seed=11).softmax(-1), "filters": normal(3, 5, seed=12)},
+    solution=_location,
     mistakes={
         "The filters are flipped: this is a convolution as in mathematics, and conv1d does not flip.": (
             lambda p, f: _features(_padded(p, f), f.flip(1))
@@ -195,6 +148,24 @@ LOCATION_FEATURES = Exercise(
         "All the padding is on the right: a position sees only what comes after. Half goes on each side.": (
             lambda p, f: _features(_padded(p, f, 0.0, 1.0), f)
         ),
+        "The features are one position late: put as many zeros on the left as on the right.": (
+            lambda p, f: _features(_padded(p, f, 0.75, 0.25), f)
+        ),
+        "The features are one position early: put as many zeros on the right as on the left.": (
+            lambda p, f: _features(_padded(p, f, 0.25, 0.75), f)
+        ),
+        "The features are one position late, and the last has come round to the first.": (
+            lambda p, f: _location(p, f).roll(1, 1)
+        ),
+        "The features are one position early, and the first has come round to the last.": (
+            lambda p, f: _location(p, f).roll(-1, 1)
+        ),
+        "The last position is left at 0: there are as many windows as positions.": (
+            lambda p, f: functional.pad(_location(p, f)[:, :-1], (0, 0, 0, 1))
+        ),
+        "The last position is missing: there are as many windows as positions.": (
+            lambda p, f: _location(p, f)[:, :-1]
+        ),
         "The padding wraps around the ends: it must be zeros.": (
             lambda p, f: _features(_padded(p, f, mode="circular"), f)
         ),
@@ -205,40 +176,14 @@ LOCATION_FEATURES = Exercise(
             lambda p, f: _features(_padded(p, f, mode="reflect"), f)
         ),
         "The filters are added up: each of the c filters gives a feature of its own.": (
-            lambda p, f: _features(_padded(p, f), f).sum(-1)
+            lambda p, f: _location(p, f).sum(-1)
         ),
+    },
+    hints={
+        "three dimensions|channels": "conv1d wants an axis of channels, of size 1 here: (b, 1, k), (c, 1, w)."
     },
 )
 
-
-# 2.4: the mean position
-
-
-def _weigh(weights: Tensor, start: int = 0) -> Tensor:
-    return weights @ torch.arange(start, start + weights.shape[-1], dtype=weights.dtype)
-
-
-EXPECTED_POSITION = Exercise(
-    inputs={"weights": (2 * _normal(3, 5, 7, seed=21)).softmax(-1)},
-    solution=_weigh,
-    mistakes={
-        "The positions are counted from 1: the first is 0.": lambda w: _weigh(w, 1),
-        "This is the position of the greatest weight: the mean position under all the weights is wanted.": (
-            lambda w: w.argmax(-1)
-        ),
-        "The mean runs over the queries: it runs over the keys, the last axis.": lambda w: _weigh(w.mT),
-        "The weights are only added up, which gives 1: multiply each by its position first.": (
-            lambda w: w.sum(-1)
-        ),
-        "It is divided by the number of keys: the weights sum to 1 already, so sum, and do not average.": (
-            lambda w: _weigh(w) / w.shape[-1]
-        ),
-        "The products with the positions are not added up over the keys.": (
-            lambda w: w * torch.arange(w.shape[-1], dtype=w.dtype)
-        ),
-        "One mean is taken over all queries: each query has its own.": lambda w: _weigh(w.mean(1)),
-    },
-)
 
 EXERCISES = {
     "2.1": MASKED_SOFTMAX,

@@ -1,5 +1,6 @@
 """An exercise, the mistakes it knows, and how a reader's answer is told from the right one, in words."""
 
+import re
 from collections.abc import Callable, Mapping
 from itertools import permutations
 from types import MappingProxyType
@@ -19,7 +20,7 @@ class Exercise(NamedTuple):
     A mistake is the right function with that mistake planted in it, under the words that explain it. The
     sizes of ``inputs`` all differ, so that no wrong axis fits by chance. Some mistakes then cannot even run,
     such as two matrices in each other's place: these, the ``confusions``, are told apart on ``alike``, where
-    the sizes that they confuse are equal.
+    the sizes that they confuse are equal. ``hints`` are advice by a pattern in an exception's message.
     """
 
     inputs: Inputs
@@ -27,6 +28,12 @@ class Exercise(NamedTuple):
     mistakes: Mistakes
     alike: Inputs | None = None
     confusions: Mistakes = MappingProxyType({})
+    hints: Mapping[str, str] = MappingProxyType({})
+
+
+def normal(*size: int, seed: int) -> Tensor:
+    """Normal numbers, always the same for one seed, with 64 bits."""
+    return torch.randn(*size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def diagnose(exercise: Exercise, function: Answer) -> str:
@@ -37,7 +44,7 @@ def diagnose(exercise: Exercise, function: Answer) -> str:
     try:
         result = function(*given.values())
     except (Exception, SystemExit) as error:  # whatever a reader's code may raise
-        return _confused(exercise, function) or _raised(error, given)
+        return _confused(exercise, function) or _raised(error, given, exercise.hints)
     changed = [name for name, value in given.items() if not _equal(value, leaves[name])]
     if changed:
         return f"It changes its input {' and '.join(changed)} in place: work on a copy of it."
@@ -64,9 +71,11 @@ def _close(one: Tensor, other: Tensor) -> Tensor:
     return torch.isclose(one, other, tolerance, tolerance / 100, equal_nan=True)
 
 
-def _raised(error: Exception | SystemExit, given: Inputs) -> str:
+def _raised(error: Exception | SystemExit, given: Inputs, hints: Mapping[str, str]) -> str:
     sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
-    return f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
+    words = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
+    advice = [hint for pattern, hint in hints.items() if re.search(pattern, str(error))]
+    return "\n".join([words, *advice[:1]])
 
 
 def _confused(exercise: Exercise, function: Answer) -> str:
