@@ -138,7 +138,7 @@ EXPECTED_POSITION = Exercise(
         "One mean is taken over all queries: each query has its own.": lambda w: _weigh(w.mean(1)),
     },
     hints={
-        "same dtype|scalar type": "The positions need the dtype of the weights: torch.arange needs dtype=weights.dtype.",
+        "same dtype|scalar type": "Both must have one dtype: torch.arange needs dtype=weights.dtype.",
         "size mismatch|must match|cannot be multiplied|does not broadcast": (
             "There is one position for each key: weights.shape[-1] of them."
         ),
