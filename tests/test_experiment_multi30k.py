@@ -1,13 +1,13 @@
 import gzip
 import hashlib
 import json
+import math
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -15,6 +15,7 @@ import torch
 
 from companion.checkpoint import read
 from companion.data import multi30k as data
+from companion.data.vocabulary import Vocabulary
 from companion.experiments import multi30k
 from companion.experiments.record import require_same_arguments, write_json
 
@@ -112,7 +113,7 @@ def killed_and_resumed_equals_uninterrupted(tmp_path, checksums, steps, more="")
     ]
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-    names = ["arguments.json", "checkpoint.pt", "result.json", "weights.safetensors"]
+    names = ["arguments.json", "checkpoint.pt", "result.json", "vocabularies.json", "weights.safetensors"]
     assert sorted(path.name for path in broken.iterdir()) == names
 
 
@@ -178,8 +179,50 @@ def test_a_truncated_checkpoint_is_refused_and_kept(tmp_path, synthetic):
     assert len(path.read_bytes()) == 500
 
 
-def test_damaged_arguments_are_named(tmp_path):
-    (tmp_path / "arguments.json").write_text('{"seed": ')
+def test_another_search_needs_no_training(tmp_path, synthetic):
+    first = run(tmp_path / "run", more="--steps 40")
+    checkpoint = tmp_path / "run" / "checkpoint.pt"
+    before = checkpoint.stat().st_mtime_ns
+    second = run(tmp_path / "run", more="--steps 40 --beam 3 --length-penalty 0.5")
+    assert second["arguments"] == first["arguments"] | {"beam": 3, "length_penalty": 0.5}
+    assert second["history"] == first["history"]
+    assert checkpoint.stat().st_mtime_ns == before
+
+
+def test_arguments_that_no_model_can_be_made_of_leave_nothing(tmp_path, synthetic):
+    with pytest.raises(ValueError, match="must be even"):
+        run(tmp_path / "run", model="gru", more="--hidden 7")
+    assert not (tmp_path / "run").exists()
+    run(tmp_path / "run", model="gru", more="--steps 1 --hidden 8")
+
+
+def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsys):
+    options = f"--model gru --output {tmp_path / 'run'} {SMALL} --steps 1 --sentences 10"
+    monkeypatch.setattr(sys, "argv", ["multi30k", *options.split()])
+    multi30k.main()
+    assert "bleu" in json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "argv", ["multi30k", *options.split(), "--seed", "1"])
+    with pytest.raises(SystemExit) as stopped:
+        multi30k.main()
+    assert stopped.value.code == 2
+    assert "run holds a run with seed = 0, but now seed = 1" in capsys.readouterr().err
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "empty"))
+    with pytest.raises(SystemExit):
+        multi30k.main()
+    assert "train.de.gz is not in" in capsys.readouterr().err
+
+
+def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
+    run(tmp_path / "run", more="--steps 1")
+    words = json.loads((tmp_path / "run" / "vocabularies.json").read_text())
+    corpus = multi30k.load_corpus(None)
+    assert Vocabulary(words["de"]).tokens == corpus.source.tokens
+    assert Vocabulary(words["en"]).tokens == corpus.target.tokens
+
+
+@pytest.mark.parametrize("content", ['{"seed": ', "[]", '"seed"'])
+def test_damaged_arguments_are_named(tmp_path, content):
+    (tmp_path / "arguments.json").write_text(content)
     with pytest.raises(ValueError, match=r"arguments\.json is damaged"):
         require_same_arguments(tmp_path, {"seed": 0})
 
@@ -190,6 +233,13 @@ def test_json_that_cannot_be_written_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_infinity_is_null_in_json(tmp_path):
+    figures = {"history": [{"step": 1, "perplexity": math.inf}], "test": {"bleu": 0.0}}
+    write_json(tmp_path / "result.json", figures)
+    expected = {"history": [{"step": 1, "perplexity": None}], "test": {"bleu": 0.0}}
+    assert json.loads((tmp_path / "result.json").read_text()) == expected
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -198,6 +248,18 @@ def test_json_that_cannot_be_written_leaves_nothing(tmp_path):
         ("--model gru --output x --steps 0", "--steps: 0 is below 1"),
         ("--model gru --output x --beam -2", "--beam: -2 is below 1"),
         ("--model gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),
+        ("--model gru --output x --seed -1", "--seed: -1 is below 0"),
+        ("--model gru --output x --dropout 1", "--dropout: 1.0 is not a share from 0 to below 1"),
+        ("--model gru --output x --dropout nan", "--dropout: nan is not"),
+        ("--model gru --output x --rate 0", "--rate: 0.0 is not a finite number above 0"),
+        ("--model gru --output x --rate nan", "--rate: nan is not"),
+        ("--model gru --output x --rate inf", "--rate: inf is not"),
+        ("--model gru --output x --rate fast", "--rate: invalid rate value: 'fast'"),
+        (
+            "--model gru --output x --length-penalty -1",
+            "--length-penalty: -1.0 is not a finite number from 0",
+        ),
+        ("--model gru --output x --length-penalty nan", "--length-penalty: nan is not"),
     ],
 )
 def test_bad_options_are_named(options, message, capsys):
@@ -210,4 +272,4 @@ def test_no_data_is_refused_before_training(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "empty"))
     with pytest.raises(FileNotFoundError, match=r"train\.de\.gz is not in .*empty"):
         run(tmp_path / "run", more="--steps 20")
-    assert [path.name for path in Path(tmp_path / "run").iterdir()] == ["arguments.json"]
+    assert not (tmp_path / "run").exists()

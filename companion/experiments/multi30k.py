@@ -4,7 +4,7 @@ For instance::
 
     python -m companion.experiments.multi30k --model bahdanau --output runs/bahdanau
 
-The folder gets the arguments, checkpoints, and in the end ``result.json`` and ``weights.safetensors``. The
+The folder gets arguments, checkpoints, ``vocabularies.json``, ``weights.safetensors``, ``result.json``. The
 same command again goes on from the last checkpoint, to the very same numbers.
 """
 
@@ -24,8 +24,9 @@ from companion import bahdanau, seq2seq
 from companion.checkpoint import replacing
 from companion.data import multi30k
 from companion.data.batching import Batches, Encoded, in_order
-from companion.data.vocabulary import Vocabulary
+from companion.data.vocabulary import SPECIAL, Vocabulary
 from companion.decoding import beam_search
+from companion.experiments.arguments import natural, penalty, positive, rate, share
 from companion.experiments.record import require_same_arguments, surroundings, write_json
 from companion.seq2seq import EncoderDecoder
 from companion.training import Record, Trainer, evaluating, held_out, sequence_loss, warmup_cosine
@@ -35,6 +36,7 @@ TRAINING, VALIDATION, TEST = "train", "val", "test_2016_flickr"
 COMMAND = ("python", "-m", "companion.experiments.multi30k")
 MAX_LENGTH = 60
 WARMUP = 50
+WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
 
 
 class Corpus(NamedTuple):
@@ -85,11 +87,15 @@ def load_corpus(limit: int | None) -> Corpus:
     return Corpus(pairs, source, target, [" ".join(sentence) for sentence in tokens[TEST][1]])
 
 
-def train(model: nn.Module, corpus: Corpus, arguments: argparse.Namespace) -> list[Record]:
-    """Train from the last checkpoint, if there is one, and return the history."""
+def make_trainer(model: nn.Module, arguments: argparse.Namespace) -> Trainer:
+    """Adam, its rate rising for the first steps and falling to 0 at the last."""
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.rate, betas=(0.9, 0.98))
     schedule = warmup_cosine(optimizer, min(WARMUP, arguments.steps), arguments.steps)
-    trainer = Trainer(model, optimizer, sequence_loss, schedule)
+    return Trainer(model, optimizer, sequence_loss, schedule)
+
+
+def train(trainer: Trainer, corpus: Corpus, arguments: argparse.Namespace) -> list[Record]:
+    """Train from the last checkpoint, if there is one, and return the history."""
     checkpoint = arguments.output / "checkpoint.pt"
     if checkpoint.exists():
         trainer.load(checkpoint)
@@ -125,15 +131,17 @@ def run(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
     """The whole experiment, from the data to the files of results.
 
     Raises:
-        ValueError: the folder holds a run with other arguments, a checkpoint or the data is damaged.
+        ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
         OSError: the data is not there and cannot be fetched.
     """
     described = {name: value for name, value in vars(arguments).items() if name != "output"}
-    require_same_arguments(arguments.output, described)
     corpus = load_corpus(arguments.sentences)
     torch.manual_seed(arguments.seed)
     model = MODELS[arguments.model](len(corpus.source), len(corpus.target), arguments)
-    history = train(model, corpus, arguments)
+    trainer = make_trainer(model, arguments)
+    trained = {name: value for name, value in described.items() if name not in WITHOUT_TRAINING}
+    require_same_arguments(arguments.output, trained)
+    history = train(trainer, corpus, arguments)
     files = [f"{split}.{language}.gz" for split in corpus.pairs for language in (SOURCE, TARGET)]
     result = {
         "model": arguments.model,
@@ -147,13 +155,19 @@ def run(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
     } | surroundings()
     with replacing(arguments.output / "weights.safetensors") as file:
         file.write(safetensors.torch.save(model.state_dict()))
+    words = {SOURCE: corpus.source.tokens[len(SPECIAL) :], TARGET: corpus.target.tokens[len(SPECIAL) :]}
+    write_json(arguments.output / "vocabularies.json", words)  # Vocabulary(words) is the vocabulary again
     write_json(arguments.output / "result.json", result)
     return result
 
 
 def main() -> None:
-    """Read the arguments, run, and print the figures of the test split."""
-    result = run(parser().parse_args(), shlex.join([*COMMAND, *sys.argv[1:]]))
+    """Read the arguments, run, and print the figures of the test split, or in a line what is wrong."""
+    command_line = parser()
+    try:
+        result = run(command_line.parse_args(), shlex.join([*COMMAND, *sys.argv[1:]]))
+    except (ValueError, OSError) as error:
+        command_line.error(str(error))
     print(json.dumps(result["test"], indent=2))
 
 
@@ -167,31 +181,18 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", choices=MODELS, required=True, help="the model to train")
     add("--output", type=Path, required=True, help="the folder for checkpoints and results")
-    add(
-        "--steps",
-        type=positive,
-        default=2270,
-        help="training steps in all; an epoch has 227 of 128 sentences",
-    )
+    add("--steps", type=positive, default=2270, help="training steps in all; 227 of 128 pairs are an epoch")
     add("--batch-size", type=positive, default=128, help="sentences in a batch")
     add("--every", type=positive, default=227, help="steps between two looks at the validation split")
     add("--embedding", type=positive, default=256, help="features of a word")
     add("--hidden", type=positive, default=512, help="features of a recurrent state")
-    add("--dropout", type=float, default=0.5, help="share of the embedded words' features set to zero")
-    add("--rate", type=float, default=1e-3, help="the highest learning rate")
-    add("--seed", type=int, default=0, help="of the parameters, the dropout and the order of the data")
+    add("--dropout", type=share, default=0.5, help="share of the embedded words' features set to zero")
+    add("--rate", type=rate, default=1e-3, help="the highest learning rate")
+    add("--seed", type=natural, default=0, help="of the parameters, the dropout and the order of the data")
     add("--beam", type=positive, default=1, help="width of the beam; 1 is greedy search")
-    add("--length-penalty", type=float, default=0.0, help="GNMT's, for a beam wider than 1")
+    add("--length-penalty", type=penalty, default=0.0, help="GNMT's, for a beam wider than 1")
     add("--sentences", type=positive, help="take only so many sentence pairs of each split, for a trial")
     return parser
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1, for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a run leaves in its folder, so that its figures can be read, compared and made again."""
 
 import json
+import math
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +15,21 @@ PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file, whole or not at all. Infinity, as perplexity may be, is written as ``null``.
+
+    Raises:
+        ValueError: a number is not a number.
+    """
     with replacing(path) as file:
-        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+        file.write((json.dumps(_with_null(content), indent=2, allow_nan=False) + "\n").encode())
+
+
+def _with_null(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _with_null(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_with_null(value) for value in content]
+    return None if isinstance(content, float) and math.isinf(content) else content
 
 
 def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
@@ -33,6 +46,8 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
         saved = json.loads(path.read_text())
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(saved, dict):
+        raise ValueError(f"{path} is damaged: it holds a {type(saved).__name__}")
     for name in {**arguments, **saved}:
         here, there = arguments.get(name), saved.get(name)
         if here != there:
