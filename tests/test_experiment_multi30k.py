@@ -212,6 +212,13 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsy
     assert "train.de.gz is not in" in capsys.readouterr().err
 
 
+def test_without_a_named_folder_a_run_goes_to_one_of_its_model(tmp_path, synthetic, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = f"--model gru {SMALL} --steps 1 --sentences 10"
+    multi30k.run(multi30k.parser().parse_args(options.split()), "a command")
+    assert (tmp_path / "runs" / "gru" / "result.json").exists()
+
+
 def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
     run(tmp_path / "run", more="--steps 1")
     words = json.loads((tmp_path / "run" / "vocabularies.json").read_text())
@@ -244,7 +251,7 @@ def test_infinity_is_null_in_json(tmp_path):
     ("options", "message"),
     [
         ("--model gpt --output x", "invalid choice: 'gpt'"),
-        ("--model gru", "required: --output"),
+        ("--output x", "required: --model"),
         ("--model gru --output x --steps 0", "--steps: 0 is below 1"),
         ("--model gru --output x --beam -2", "--beam: -2 is below 1"),
         ("--model gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),

@@ -134,6 +134,7 @@ def run(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
         ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
         OSError: the data is not there and cannot be fetched.
     """
+    arguments.output = arguments.output or Path("runs", arguments.model)
     described = {name: value for name, value in vars(arguments).items() if name != "output"}
     corpus = load_corpus(arguments.sentences)
     torch.manual_seed(arguments.seed)
@@ -180,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--model", choices=MODELS, required=True, help="the model to train")
-    add("--output", type=Path, required=True, help="the folder for checkpoints and results")
+    add("--output", type=Path, help="the folder for checkpoints and results; runs/MODEL if none is named")
     add("--steps", type=positive, default=2270, help="training steps in all; 227 of 128 pairs are an epoch")
     add("--batch-size", type=positive, default=128, help="sentences in a batch")
     add("--every", type=positive, default=227, help="steps between two looks at the validation split")
