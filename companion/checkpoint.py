@@ -127,11 +127,16 @@ def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -
     _require_equal(f"{path} is of another training", own["settings"], saved["settings"])
 
 
+def first_difference(own: dict[str, Any], saved: dict[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first name with different values: the name, one's own value, and the saved one; else ``None``."""
+    pairs = ((name, own.get(name), saved.get(name)) for name in {**own, **saved})
+    return next(((name, here, there) for name, here, there in pairs if here != there), None)
+
+
 def _require_equal(problem: str, own: dict[str, str], saved: dict[str, str]) -> None:
-    for name in {**own, **saved}:
-        here, there = own.get(name), saved.get(name)
-        if here != there:
-            raise ValueError(f"{problem}: its {name} is {there}, here {here}")
+    if difference := first_difference(own, saved):
+        name, here, there = difference
+        raise ValueError(f"{problem}: its {name} is {there}, here {here}")
 
 
 def _kinds(parameters: dict[str, Tensor]) -> dict[str, str]:

@@ -24,17 +24,17 @@ def test_a_file_is_replaced_at_once(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def write_and_fail(path, content):
+    with replacing(path) as file:
+        file.write(content)
+        raise KeyboardInterrupt
+
+
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-
-    def write_half():
-        with replacing(path) as file:
-            file.write(b"half of the n")
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        write_half()
+        write_and_fail(path, b"half of the n")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -64,14 +64,8 @@ def test_two_writers_do_not_mix(tmp_path):
     with replacing(path) as outer:
         outer.write(b"one ")
         outer.flush()
-
-        def write_and_fail():
-            with replacing(path) as inner:
-                inner.write(b"two")
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
-            write_and_fail()
+            write_and_fail(path, b"two")
         outer.write(b"whole")
     assert path.read_bytes() == b"one whole"
 

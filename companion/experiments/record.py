@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from companion.checkpoint import replacing
+from companion.checkpoint import first_difference, replacing
 
 PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
 
@@ -48,13 +48,12 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not isinstance(saved, dict):
         raise ValueError(f"{path} is damaged: it holds a {type(saved).__name__}")
-    for name in {**arguments, **saved}:
-        here, there = arguments.get(name), saved.get(name)
-        if here != there:
-            raise ValueError(
-                f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "
-                "give the same arguments to go on with it, or another folder"
-            )
+    if difference := first_difference(arguments, saved):
+        name, here, there = difference
+        raise ValueError(
+            f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "
+            "give the same arguments to go on with it, or another folder"
+        )
 
 
 def surroundings() -> dict[str, Any]:
