@@ -38,7 +38,8 @@ def load(split: str, language: str) -> list[str]:
 
     Raises:
         FileNotFoundError: the file is not in the folder COMPANION_DATA.
-        ValueError: there is no such split or language, or the file's checksum is not the original's.
+        ValueError: there is no such split or language, the file's checksum is not the original's, or a line
+            is not UTF-8 or has no word.
         ConnectionError: the file could not be downloaded.
     """
     name = f"{split}.{language}.gz"
@@ -46,7 +47,7 @@ def load(split: str, language: str) -> list[str]:
         raise ValueError(f"Multi30k has no {name}; it has {', '.join(SHA256)}")
     folder = os.environ.get("COMPANION_DATA")
     path = _local(Path(folder) / "multi30k" / name) if folder else _download(name)
-    return gzip.decompress(path.read_bytes()).decode("utf-8").removesuffix("\n").split("\n")
+    return _lines(gzip.decompress(path.read_bytes()), path)
 
 
 def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
@@ -67,6 +68,19 @@ def tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
     """Words and punctuation in lower case, by spaCy's rules for the language (no model is needed)."""
     tokenizer = spacy.blank(language).tokenizer
     return [[token.text.lower() for token in tokenizer(sentence)] for sentence in sentences]
+
+
+def _lines(content: bytes, path: Path) -> list[str]:
+    """One sentence a line; only a line feed ends it, for some sentences hold other separators."""
+    try:
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line} is not UTF-8: {error}") from error
+    for line, sentence in enumerate(lines, start=1):
+        if not sentence.strip():
+            raise ValueError(f"{path}, line {line} has no word, but every line must be a sentence")
+    return lines
 
 
 def _local(path: Path) -> Path:
