@@ -263,6 +263,15 @@ def length_penalty(words, power):
     return ((5 + words) / 6) ** power
 
 
+def gnmt_score(log_prob, weights, length_power, coverage_factor):
+    """s(Y, X) = log p / lp(Y) + β Σ_j log min(Σ_i α_ij, 1)   (Wu et al. 2016, equation 14)
+
+    ``weights`` holds one list for each word of Y, of one weight for each word of X.
+    """
+    coverage = sum(math.log(min(sum(to_word), 1.0)) for to_word in zip(*weights, strict=True))
+    return log_prob / length_penalty(len(weights), length_power) + coverage_factor * coverage
+
+
 def all_sentences(vocabulary, max_length):
     """Every sentence that ends with ``<eos>``, and every one of ``max_length`` words that does not."""
     going_on = [token for token in range(vocabulary) if token != EOS]

@@ -7,7 +7,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from companion.decoding import beam_search, greedy
+from companion.decoding import beam_search, greedy, sample
 from companion.state import Step
 from tests import reference
 
@@ -333,9 +333,14 @@ def test_log_probabilities_are_summed_in_at_least_float32(dtype):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"width": 0}, "not 0 and 0.0"),
-        ({"width": -1}, "not -1 and 0.0"),
-        ({"length_penalty": -0.5}, "not 2 and -0.5"),
+        ({"width": 0}, "at least 1 wide, not 0"),
+        ({"width": -1}, "at least 1 wide, not -1"),
+        ({"length_penalty": -0.5}, "are -0.5 for the length"),
+        ({"coverage_penalty": -0.5}, "-0.5 for the coverage"),
+        (
+            {"coverage_penalty": 0.5, "mask": torch.ones(3, 6).bool()},
+            r"\(3, 6\), that of the weights \(3, 2, 7\)",
+        ),
         ({"max_length": 0}, "at least 1, not 0"),
         ({"max_length": -3}, "at least 1, not -3"),
         ({"state": None}, "0 tensors and no sentence"),
@@ -348,10 +353,11 @@ def test_what_cannot_be_searched_is_an_error(arguments, message):
     given_ = {"state": model.start(), "max_length": 3, "width": 2, **arguments}
     with pytest.raises(ValueError, match=message):
         beam_search(model.step, **given_)
-    if given_["width"] == 2 and "length_penalty" not in given_:
+    if not {"width", "length_penalty", "coverage_penalty"} & set(arguments):
         del given_["width"]
-        with pytest.raises(ValueError, match=message):
-            greedy(model.step, **given_)
+        for search in (greedy, sample):
+            with pytest.raises(ValueError, match=message):
+                search(model.step, **given_)
 
 
 def test_a_state_that_is_no_tuple_is_an_error():
@@ -370,13 +376,199 @@ def test_sentences_without_probability_are_named(logit):
         return Step(torch.where(state[:, None] == 1, torch.tensor(logit), torch.zeros(1, 4)), state, None)
 
     state = torch.tensor([0, 1, 0])
-    with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no probability"):
-        greedy(step, state, 3)
+    for search in (greedy, sample):
+        with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no probability"):
+            search(step, state, 3)
     with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no probability"):
         beam_search(step, state, 3, 2)
 
 
 @pytest.mark.parametrize("penalty", [math.inf, math.nan])
-def test_a_length_penalty_must_be_finite(penalty):
-    with pytest.raises(ValueError, match="finite length_penalty"):
-        beam_search(lambda token, state: None, torch.zeros(1), 3, 2, length_penalty=penalty)
+@pytest.mark.parametrize("name", ["length_penalty", "coverage_penalty"])
+def test_a_penalty_must_be_finite(name, penalty):
+    with pytest.raises(ValueError, match=f"finite and at least 0, but are .*{penalty}"):
+        beam_search(lambda token, state: None, torch.zeros(1), 3, 2, **{name: penalty})
+
+
+def test_coverage_needs_a_model_that_looks():
+    with pytest.raises(ValueError, match="needs a model that looks"):
+        beam_search(by_hand, torch.zeros(1, 1), 3, 2, coverage_penalty=0.2)
+
+
+# Coverage
+
+
+@settings(deadline=None, max_examples=15, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3), penalties, st.sampled_from([0.2, 3.0]))
+def test_with_coverage_a_beam_as_wide_as_the_space_is_exhaustive(
+    seed, vocabulary, max_length, length, coverage
+):
+    model = TinyModel(seed, vocabulary)
+    mask = torch.arange(KEYS) < torch.tensor([[KEYS], [4], [1]])
+    everything = list(reference.all_sentences(vocabulary, max_length))
+    found = beam_search(model.step, model.start(), max_length, len(everything), length, coverage, mask)
+    for row in range(3):
+        scores = {}
+        for sentence in everything:
+            log_probs, looked = model.retrace(row, sentence)
+            words = looked[:, mask[row]].tolist()
+            scores[sentence] = reference.gnmt_score(sum(log_probs), words, length, coverage)
+        expected = sorted(scores, key=scores.get, reverse=True)
+        assert [tuple(t[: length_of(t)].tolist()) for t in found.tokens[row]] == expected
+
+
+def test_coverage_prefers_the_sentence_that_looks_everywhere():
+    """After ``<bos>`` a model looks at the first word, after 3 there again, after 4 at the second word."""
+
+    def step(token, state):
+        probabilities = torch.tensor([[0.0, 0.0, 1.0, 0.0, 0.0]]).repeat(len(token), 1)
+        probabilities[token == BOS] = torch.tensor([0.0, 0.0, 0.0, 0.6, 0.4])
+        looked = torch.where(
+            (token == 4)[:, None], torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
+        )
+        return Step(probabilities.log(), state, looked)
+
+    mask = torch.tensor([[True, True, False]])
+    without = beam_search(step, torch.zeros(1, 1), 3, 2)
+    covering = beam_search(step, torch.zeros(1, 1), 3, 2, coverage_penalty=0.1, mask=mask)
+    assert without.tokens[0].tolist() == [[3, EOS], [4, EOS]]
+    assert covering.tokens[0].tolist() == [[4, EOS], [3, EOS]]
+    torch.testing.assert_close(covering.log_probs, without.log_probs.flip(1))
+
+
+def test_coverage_stops_early_only_if_padding_is_masked():
+    """Where padding counts as words, every sentence seems to leave something out, and the search goes on."""
+    calls = []
+
+    def step(token, state):
+        calls.append(1)
+        looked = torch.tensor([[0.5, 0.5, 0.0]]).expand(len(token), -1)
+        return Step(by_hand(token, state).logits, state, looked)
+
+    def search(mask):
+        calls.clear()
+        return beam_search(step, torch.zeros(1, 1), 20, 2, 0.0, 0.01, mask), len(calls)
+
+    masked, few_steps = search(torch.tensor([[True, True, False]]))
+    unmasked, many_steps = search(None)
+    assert torch.equal(masked.tokens, unmasked.tokens)
+    assert few_steps < many_steps
+
+
+# What moves
+
+
+def test_what_a_model_leaves_untouched_is_not_moved():
+    memories = []
+
+    def step(token, state):
+        hidden, memory = state
+        memories.append(memory)
+        return Step(torch.randn(len(token), 5, generator=generator), (hidden + 1, memory), None)
+
+    generator = torch.Generator().manual_seed(0)
+    beam_search(step, (torch.zeros(3, 2), torch.rand(3, 4)), 6, 2)
+    assert len(memories) > 2
+    assert all(memory is memories[0] for memory in memories)
+
+
+def test_what_changed_once_is_moved_from_then_on():
+    """A state that the first word changes, and that later steps return as they got it."""
+
+    def step(token, state):
+        (first,) = state
+        if (token == BOS).all():
+            logits = torch.tensor([[-9.0, -9.0, -9.0, 1.0, 1.1]])
+            return Step(logits.expand(len(token), -1), state, None)
+        first = torch.where(first == 0, token, first) if (first == 0).any() else first
+        ending = torch.where(first == 3, 5.0, -5.0)  # after 3 the sentence ends, after 4 it goes on
+        logits = torch.zeros(len(token), 5)
+        logits[:, EOS] = ending
+        return Step(logits, (first,), None)
+
+    found = beam_search(step, (torch.zeros(1, dtype=torch.long),), 4, 3)
+    for place in range(3):
+        tokens = found.tokens[0, place, : length_of(found.tokens[0, place])].tolist()
+        state, before, total = (torch.zeros(1, dtype=torch.long),), BOS, 0.0
+        for token in tokens:
+            logits, state, _ = step(torch.tensor([before]), state)
+            total += logits.log_softmax(-1)[0, token].item()
+            before = token
+        assert found.log_probs[0, place].item() == pytest.approx(total, abs=1e-5)
+
+
+# Sampling
+
+
+def shares(probabilities, **how):
+    """How often each word is drawn from these probabilities, in 20,000 one-word sentences."""
+    logits = torch.tensor(probabilities).log()
+
+    def step(token, state):
+        return Step(logits.expand(len(token), -1), state, None)
+
+    found = sample(step, torch.zeros(20_000, 1), 1, **how, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found.log_probs, logits[found.tokens[:, 0]])  # the model's own, always
+    return torch.bincount(found.tokens[:, 0], minlength=len(probabilities)) / 20_000
+
+
+P = [0.05, 0.1, 0.15, 0.3, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({}, P),
+        ({"temperature": 0.5}, [p**2 / sum(q**2 for q in P) for p in P]),
+        ({"temperature": 3.0}, [p ** (1 / 3) / sum(q ** (1 / 3) for q in P) for p in P]),
+        ({"top_k": 2}, [0, 0, 0, 3 / 7, 4 / 7]),
+        ({"top_k": 99}, P),
+        ({"top_p": 0.5}, [0, 0, 0, 3 / 7, 4 / 7]),  # the word that crosses the share stays
+        ({"top_p": 0.3}, [0, 0, 0, 0, 1]),
+        ({"top_p": 1.0}, P),
+        ({"top_k": 3, "top_p": 0.8}, [0, 0, 0, 3 / 7, 4 / 7]),  # .7 of .85, which is .82
+        ({"temperature": 1e-3}, [0, 0, 0, 0, 1]),
+    ],
+)
+def test_words_are_drawn_as_often_as_their_probability_says(how, expected):
+    expected = torch.tensor(expected, dtype=torch.float32)
+    found = shares(P, **how)
+    assert (found[expected == 0] == 0).all()
+    deviation = (expected * (1 - expected) / 20_000).sqrt()
+    assert ((found - expected).abs() <= 4 * deviation + 1e-6).all()
+
+
+@few
+@given(models, lengths, st.integers(0, 10**6))
+def test_samples_belong_to_the_model(model, max_length, seed):
+    found = sample(model.step, model.start(), max_length, generator=torch.Generator().manual_seed(seed))
+    again = sample(model.step, model.start(), max_length, generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(found.tokens, again.tokens)
+    for row in range(3):
+        assert_true_to_the_model(model, row, *(part[row] for part in found))
+
+
+@few
+@given(models, lengths, st.sampled_from([{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-6}]))
+def test_sampling_from_the_best_word_alone_is_greedy(model, max_length, how):
+    assert_same(
+        sample(model.step, model.start(), max_length, **how), greedy(model.step, model.start(), max_length)
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"temperature": 0.0}, "not 0.0"),
+        ({"temperature": -1.0}, "not -1.0"),
+        ({"temperature": math.inf}, "not inf"),
+        ({"temperature": math.nan}, "not nan"),
+        ({"top_k": 0}, "at least 1, not 0"),
+        ({"top_p": 0.0}, "not 0.0"),
+        ({"top_p": 1.1}, "not 1.1"),
+        ({"top_p": math.nan}, "not nan"),
+    ],
+)
+def test_what_cannot_be_sampled_is_an_error(how, message):
+    with pytest.raises(ValueError, match=message):
+        sample(by_hand, torch.zeros(1, 1), 3, **how)

@@ -26,7 +26,9 @@ SIDEWAYS = {
 }
 # The files that know no model: all that each may import.
 BESIDE = {
-    "decoding": {"state", "data.vocabulary"},
+    "hypotheses": {"state", "data.vocabulary"},
+    "beam": {"state", "data.vocabulary", "hypotheses"},
+    "decoding": {"state", "data.vocabulary", "hypotheses", "beam"},
     "checkpoint": set(),
     "schedule": set(),
     "training": {"checkpoint", "data", "schedule"},
