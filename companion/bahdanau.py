@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from companion.attention import Attention, check_positive, check_size
 from companion.embedding import Embedding
-from companion.recurrent import DeepOutput, check_target, run_packed, source_mask
+from companion.recurrent import DeepOutput, check_even, check_target, run_packed, source_mask
 from companion.state import Memory, Step
 
 
@@ -120,10 +120,7 @@ class Decoder(nn.Module):
             raise TypeError(
                 f"{type(self).__name__} needs {self.needs.__name__}, not {type(attention).__name__}"
             )
-        check_positive(source_size=source_size, hidden_size=hidden_size)
-        for name, size in {"source": source_size, "hidden": hidden_size}.items():
-            if size % 2:
-                raise ValueError(f"the {name} size must be even, to be halved, but is {size}")
+        check_even(source_size=source_size, hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention

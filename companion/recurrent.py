@@ -1,4 +1,7 @@
-"""What the recurrent encoder–decoders share: a recurrence that skips padding, and the deep output layer."""
+"""What the recurrent encoder–decoders share: a recurrence that skips padding, a decoder, an output layer."""
+
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -7,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from companion.attention import check_positive
 from companion.data.vocabulary import PAD
+from companion.state import Step
 
 
 def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
@@ -29,7 +33,26 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
     return mask
 
 
-def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s h"]) -> None:
+def reverse(source: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
+    """Each sentence from its last word to its first; its padding stays at the end.
+
+    Raises:
+        ValueError: as :func:`source_mask`.
+    """
+    lengths = source_mask(source).sum(1, keepdim=True)
+    places = torch.arange(source.shape[1], device=source.device)
+    return source.gather(1, torch.where(places < lengths, lengths - 1 - places, places))
+
+
+def check_even(**sizes: int) -> None:
+    """Raise a ``ValueError`` unless every size is at least 1 and can be halved."""
+    check_positive(**sizes)
+    for name, size in sizes.items():
+        if size % 2:
+            raise ValueError(f"{name} must be even, to be halved, but is {size}")
+
+
+def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
     """Raise a ``ValueError`` unless a target has words, and as many sentences as the state has."""
     if target.shape[1] == 0 or len(target) != len(hidden):
         raise ValueError(
@@ -48,6 +71,31 @@ def run_packed(
     packed = pack_padded_sequence(inputs, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
     states, final = rnn(packed)
     return pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])[0], final
+
+
+class PlainDecoder(nn.Module, ABC):
+    """A decoder that never looks back at the source, so that all its steps are one call of a recurrence.
+
+    A subclass says in :meth:`start` where it begins, and in :meth:`run` how it goes on.
+    """
+
+    @abstractmethod
+    def run(self, tokens: Int[Tensor, "b t"], state: Any) -> tuple[Float[Tensor, "b t vocabulary"], Any]:
+        """Scores of the word after each of ``tokens``, and the state after the last of them."""
+
+    def forward(self, target: Int[Tensor, "b t"], state: Any) -> Float[Tensor, "b t vocabulary"]:
+        """Scores of the word after each word of ``target``, all steps in one call.
+
+        Raises:
+            ValueError: the target has no word, or another number of sentences than the source.
+        """
+        check_target(target, state.hidden)
+        return self.run(target, state)[0]
+
+    def step(self, token: Int[Tensor, " b"], state: Any) -> Step:
+        """Scores of the word after ``token``; there are no weights, for there is no attention."""
+        logits, state = self.run(token[:, None], state)
+        return Step(logits.squeeze(1), state, None)
 
 
 class DeepOutput(nn.Module):

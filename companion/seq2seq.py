@@ -1,14 +1,16 @@
-"""Sequence to sequence: any encoder with any decoder, and Cho's pair of 2014, without attention."""
+"""Sequence to sequence: any encoder with any decoder, and the two pairs of 2014, Cho's and Sutskever's."""
 
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
-from companion.attention import check_size
+from companion.attention import check_positive, check_size
+from companion.data.vocabulary import BOS, PAD
 from companion.embedding import Embedding
-from companion.recurrent import DeepOutput, check_target, run_packed, source_mask
+from companion.recurrent import DeepOutput, PlainDecoder, check_even, reverse, run_packed, source_mask
 from companion.state import Step
 
 
@@ -33,6 +35,30 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "b t vocabulary"]:
         """Scores of the word after each word of ``target`` (teacher forcing)."""
         return self.decoder(target, self.start(source))
+
+    def log_prob(self, source: Int[Tensor, "b k"], target: Int[Tensor, "b t"]) -> Float[Tensor, " b"]:
+        """How probable each target is as the answer to its source, with gradients.
+
+        ::
+
+            log p(y | x) = Σ_i log p(y_i | y_1, …, y_{i−1}, x)
+
+        A target begins with ``<bos>``, which is given, and ends with ``<eos>``, which counts. Padding after
+        it does not. In less than 32 bits, the logarithms and their sum are still computed in 32.
+
+        Raises:
+            ValueError: there is not one target for each source, or one does not begin with ``<bos>`` or
+                has nothing after it.
+        """
+        sound = (target[:, :1] == BOS).all(1) & (target[:, 1:] != PAD).any(1)
+        if len(source) != len(target) or not sound.all():
+            raise ValueError(
+                f"need a target for each of {len(source)} sources, with words after <bos> ({BOS}); but in "
+                f"{tuple(target.shape)} the rows {(~sound).nonzero().flatten().tolist()} are not so"
+            )
+        logits = self(source, target[:, :-1])
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
+        return -functional.cross_entropy(logits, target[:, 1:], ignore_index=PAD, reduction="none").sum(1)
 
 
 class ChoEncoder(nn.Module):
@@ -71,7 +97,7 @@ class ChoState(NamedTuple):
     context: Float[Tensor, "b c"]
 
 
-class ChoDecoder(nn.Module):
+class ChoDecoder(PlainDecoder):
     """A GRU that sees the same vector c at every word.
 
     ::
@@ -83,7 +109,7 @@ class ChoDecoder(nn.Module):
     own state h'. Deviations: PyTorch's GRU; half as many maxout units as ``hidden_size``, as in the paper.
 
     Raises:
-        ValueError: ``hidden_size`` is odd, so that it cannot be halved.
+        ValueError: ``hidden_size`` is below 1, or odd, so that it cannot be halved.
     """
 
     def __init__(
@@ -95,8 +121,7 @@ class ChoDecoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if hidden_size % 2:
-            raise ValueError(f"the hidden size must be even, to be halved, but is {hidden_size}")
+        check_even(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.V = nn.Linear(context_size, hidden_size)
@@ -108,22 +133,123 @@ class ChoDecoder(nn.Module):
         check_size("context", context, self.V.in_features)
         return ChoState(torch.tanh(self.V(context)), context)
 
-    def forward(self, target: Int[Tensor, "b t"], state: ChoState) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, all steps in one call.
-
-        Raises:
-            ValueError: the target has no word, or another number of sentences than the source.
-        """
-        check_target(target, state.hidden)
-        return self._run(target, state)[0]
-
-    def step(self, token: Int[Tensor, " b"], state: ChoState) -> Step:
-        """Scores of the word after ``token``; there are no weights, for there is no attention."""
-        logits, state = self._run(token[:, None], state)
-        return Step(logits.squeeze(1), state, None)
-
-    def _run(self, tokens: Tensor, state: ChoState) -> tuple[Tensor, ChoState]:
+    def run(
+        self, tokens: Int[Tensor, "b t"], state: ChoState
+    ) -> tuple[Float[Tensor, "b t vocabulary"], ChoState]:
+        """Scores after each of ``tokens``, each chosen by the state h' that has read that token."""
         embedded = self.dropout(self.embedding(tokens))
         context = state.context[:, None].expand(-1, tokens.shape[1], -1)
         hidden, final = self.rnn(torch.cat([embedded, context], -1), state.hidden[None].contiguous())
         return self.output(hidden, embedded, context), state._replace(hidden=final[0])
+
+
+class LSTMState(NamedTuple):
+    """Between two words: what each layer of a deep LSTM shows, and what it keeps in its cells."""
+
+    hidden: Float[Tensor, "b layers h"]
+    cell: Float[Tensor, "b layers h"]
+
+
+def _lstm(embedding_size: int, hidden_size: int, layers: int, dropout: float) -> nn.LSTM:
+    """A deep LSTM with dropout between its layers; of a single one there is no between, and PyTorch warns."""
+    check_positive(hidden_size=hidden_size, layers=layers)
+    between = dropout if layers > 1 else 0.0
+    return nn.LSTM(embedding_size, hidden_size, layers, batch_first=True, dropout=between)
+
+
+class LSTMEncoder(nn.Module):
+    """A deep LSTM, of which the last state of every layer stands for the sentence.
+
+    Source: Sutskever et al. 2014, section 2, without the reversal: see :class:`SutskeverEncoder`.
+    Deviation: dropout on the embedded words and between the layers, if asked for.
+
+    Raises:
+        ValueError: a size or the number of layers is below 1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        layers: int = 2,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.dropout = nn.Dropout(dropout)
+        self.rnn = _lstm(embedding_size, hidden_size, layers, dropout)
+
+    def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
+        """Hidden states and cells after the last word of each sentence, of all layers.
+
+        Raises:
+            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+        """
+        embedded = self.dropout(self.embedding(source))
+        _, (hidden, cell) = run_packed(self.rnn, embedded, source_mask(source))
+        return LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
+
+
+class SutskeverEncoder(LSTMEncoder):
+    """The same, but every sentence is read from its last word to its first.
+
+    So the first words of source and target, which often belong together, come close to each other. Source:
+    Sutskever et al. 2014, section 3.3.
+    """
+
+    def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
+        """Hidden states and cells after the first word of each sentence, of all layers."""
+        return super().forward(reverse(source))
+
+
+class SutskeverDecoder(PlainDecoder):
+    """A deep LSTM that goes on from where the encoder's stopped, and sees nothing else of the source.
+
+    ::
+
+        h_0, c_0 = the encoder's last, in every layer;   h_t, c_t = LSTM(y_{t−1}, h_{t−1}, c_{t−1})
+        p(y_t) = softmax(W h_t),   with h_t of the last layer
+
+    Source: Sutskever et al. 2014, sections 2 and 3.4, where it has four layers of 1000 cells. Deviations: a
+    bias beside W; dropout on the embedded words and between the layers, if asked for.
+
+    Raises:
+        ValueError: a size or the number of layers is below 1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        layers: int = 2,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.dropout = nn.Dropout(dropout)
+        self.rnn = _lstm(embedding_size, hidden_size, layers, dropout)
+        self.output = nn.Linear(hidden_size, vocabulary_size)
+
+    def start(self, hidden: Float[Tensor, "b layers h"], cell: Float[Tensor, "b layers h"]) -> LSTMState:
+        """Begin from the encoder's last states, layer for layer.
+
+        Raises:
+            ValueError: the encoder has another number of layers, or layers of another size.
+        """
+        announced = (self.rnn.num_layers, self.rnn.hidden_size)
+        if not hidden.shape[1:] == cell.shape[1:] == announced:
+            raise ValueError(
+                f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
+                f"{announced[0]} layers with {announced[1]} features, as the decoder's"
+            )
+        return LSTMState(hidden, cell)
+
+    def run(
+        self, tokens: Int[Tensor, "b t"], state: LSTMState
+    ) -> tuple[Float[Tensor, "b t vocabulary"], LSTMState]:
+        """Scores after each of ``tokens``."""
+        before = [x.transpose(0, 1).contiguous() for x in state]  # PyTorch has the layers first
+        states, (hidden, cell) = self.rnn(self.dropout(self.embedding(tokens)), tuple(before))
+        return self.output(states), LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))

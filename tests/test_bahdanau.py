@@ -100,7 +100,7 @@ def test_dropout_is_on_the_words_of_both_sides_in_training_only():
 @pytest.mark.parametrize(("name", "sizes"), [("source", (4, 9)), ("hidden", (7, 10))])
 def test_a_size_that_cannot_be_halved_is_an_error(name, sizes):
     hidden, source = sizes
-    with pytest.raises(ValueError, match=f"{name} size must be even.* {min(x for x in sizes if x % 2)}"):
+    with pytest.raises(ValueError, match=f"{name}_size must be even.* {min(x for x in sizes if x % 2)}"):
         Decoder(5, 3, hidden, source, Additive(hidden, source, 7))
 
 

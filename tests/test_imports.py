@@ -20,7 +20,7 @@ LAYERS = [
 # What else a file of a layer may import, from its own layer.
 SIDEWAYS = {
     "embedding": {"attention", "data.vocabulary"},
-    "recurrent": {"attention", "data.vocabulary"},
+    "recurrent": {"attention", "data.vocabulary", "state"},
     "queries": {"bahdanau"},
     "location": {"bahdanau"},
 }

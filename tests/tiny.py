@@ -8,7 +8,14 @@ import torch
 from companion.bahdanau import Additive, Decoder, Encoder
 from companion.location import LocationDecoder, LocationSensitive
 from companion.queries import CurrentStateDecoder, StateAndWordDecoder
-from companion.seq2seq import ChoDecoder, ChoEncoder, EncoderDecoder
+from companion.seq2seq import (
+    ChoDecoder,
+    ChoEncoder,
+    EncoderDecoder,
+    LSTMEncoder,
+    SutskeverDecoder,
+    SutskeverEncoder,
+)
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
@@ -56,13 +63,32 @@ def cho():
     )
 
 
+def with_lstm(encoder):
+    return spread(
+        EncoderDecoder(
+            encoder(SOURCE_WORDS, EMBEDDING, HIDDEN), SutskeverDecoder(TARGET_WORDS, EMBEDDING, HIDDEN)
+        )
+    )
+
+
+def lstm():
+    return with_lstm(LSTMEncoder)
+
+
+def sutskever():
+    return with_lstm(SutskeverEncoder)
+
+
 MODELS = {
     "bahdanau": bahdanau,
     "state_and_word": state_and_word,
     "current_state": current_state,
     "location": location,
     "cho": cho,
+    "lstm": lstm,
+    "sutskever": sutskever,
 }
+ATTENTIVE = sorted(set(MODELS) - {"cho", "lstm", "sutskever"})
 
 # Sentences of different length, and targets that end before their padding.
 SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
