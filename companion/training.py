@@ -53,7 +53,7 @@ class Trainer:
         self.optimizer = self.accelerator.prepare(optimizer)
         self.step, self._losses = 0, list[float]()  # the losses since the last record
         self.history: list[Record] = []
-        self._settings = settings(**self._parts())
+        self._settings = settings(**self._parts()) | {"processes": "1"}
 
     def fit(
         self,
@@ -62,11 +62,13 @@ class Trainer:
         evaluate: Callable[[nn.Module], Record] | None = None,
         every: int = 100,
         checkpoint: Path | str | None = None,
+        log: Callable[[Record], None] | None = None,
     ) -> list[Record]:
         """Train until ``steps`` steps have been taken in all, and return the history.
 
         After every ``every`` steps, and at the end, a record is added: the step, the mean training loss since
-        the last record, and what ``evaluate(model)`` answers. Then the checkpoint is saved, if one is named.
+        the last record, and what ``evaluate(model)`` answers. ``log`` is given the record, and then the
+        checkpoint is saved, if they are named.
 
         Raises:
             ValueError: ``steps`` or ``every`` is below 1.
@@ -83,6 +85,8 @@ class Trainer:
                 if self.step % every == 0 or self.step == steps:
                     self._record(evaluate)
                     progress.set_postfix(self.history[-1])
+                    if log is not None:
+                        log(dict(self.history[-1]))
                     if checkpoint is not None:
                         self.save(checkpoint)
         return copy.deepcopy(self.history)
@@ -138,7 +142,7 @@ class Trainer:
         for name, part in self._parts().items():
             if part is not None:
                 part.load_state_dict(state[name])
-        set_random_state(state["random"])
+        set_random_state(state["random"][0])
         self.step, self.history, self._losses = state["step"], state["history"], state["losses"]
 
     def _parts(self) -> dict[str, Any]:
@@ -148,7 +152,7 @@ class Trainer:
     def _state(self) -> dict[str, Any]:
         parts = {name: part if part is None else part.state_dict() for name, part in self._parts().items()}
         progress = {"step": self.step, "history": self.history, "losses": self._losses}
-        return parts | progress | {"settings": self._settings, "random": random_state()}
+        return parts | progress | {"settings": self._settings, "random": [random_state()]}
 
 
 def sequence_loss(model: nn.Module, batch: Batch) -> Tensor:

@@ -1,6 +1,6 @@
 """A small translation task, as the chapters use it: two vocabularies, batches, a recipe, and a score."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
@@ -10,9 +10,10 @@ from torch.optim import Adam
 from companion.data.batching import Batches, in_order
 from companion.data.numbers import Pair
 from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
-from companion.decoding import greedy
+from companion.decoding import Hypotheses, greedy
 from companion.training import Record, Trainer, evaluating, held_out, sequence_loss, warmup_cosine
 
+Search = Callable[..., Hypotheses]
 AT_ONCE = 256
 
 
@@ -22,6 +23,29 @@ class Translation(NamedTuple):
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: Float[Tensor, "t k"] | None
+
+
+def translate(
+    model: Any, sources: Sequence[Sequence[int]], search: Search, max_length: int
+) -> list[tuple[list[int], Float[Tensor, "t k"] | None]]:
+    """What a search finds for each source, in numbers, up to ``<eos>``; and where each token of it looked.
+
+    ``search(step, state, max_length)`` finds one sentence for each source, as
+    :func:`companion.decoding.greedy` does.
+    """
+    device = next(model.parameters()).device
+    done = []
+    for first in range(0, len(sources), AT_ONCE):
+        part = sources[first : first + AT_ONCE]
+        with evaluating(model):
+            found = search(model.step, model.start(pad(part).to(device)), max_length)
+        looks = None if found.weights is None else found.weights.cpu()
+        for row, (source, tokens) in enumerate(zip(part, found.tokens.tolist(), strict=True)):
+            if EOS in tokens:
+                tokens = tokens[: tokens.index(EOS) + 1]
+            written = [place for place, token in enumerate(tokens) if token not in (PAD, BOS)]
+            done.append((tokens, None if looks is None else looks[row, written, : len(source)]))
+    return done
 
 
 class Task:
@@ -59,21 +83,12 @@ class Task:
         self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60
     ) -> list[Translation]:
         """Each sentence's most probable words, one after the other (greedy decoding)."""
-        device = next(model.parameters()).device
-        done = []
-        for first in range(0, len(sentences), AT_ONCE):
-            part = sentences[first : first + AT_ONCE]
-            source = pad([self.source.encode(sentence) for sentence in part]).to(device)
-            with evaluating(model):
-                found = greedy(model.step, model.start(source), max_length)
-            looks = None if found.weights is None else found.weights.cpu()
-            for row, (sentence, tokens) in enumerate(zip(part, found.tokens.tolist(), strict=True)):
-                if EOS in tokens:
-                    tokens = tokens[: tokens.index(EOS) + 1]
-                written = [place for place, token in enumerate(tokens) if token not in (PAD, BOS)]
-                look = None if looks is None else looks[row, written, : len(sentence)]
-                done.append(Translation(tuple(sentence), tuple(self.target.decode(tokens)), look))
-        return done
+        sources = [self.source.encode(sentence) for sentence in sentences]
+        found = translate(model, sources, greedy, max_length)
+        return [
+            Translation(tuple(sentence), tuple(self.target.decode(tokens)), weights)
+            for sentence, (tokens, weights) in zip(sentences, found, strict=True)
+        ]
 
     def exact_match(self, model: Any, lengths: Iterable[tuple[int, int]]) -> list[float]:
         """The share of test pairs without a mistake, for each range of target lengths, both ends included.

@@ -1,7 +1,6 @@
 import gzip
 import hashlib
 import json
-import math
 import os
 import random
 import signal
@@ -12,15 +11,18 @@ import time
 import pytest
 import safetensors.torch
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from companion.checkpoint import read
 from companion.data import multi30k as data
 from companion.data.vocabulary import Vocabulary
 from companion.experiments import multi30k
-from companion.experiments.record import require_same_arguments, write_json
+from companion.experiments.corpus import load_corpus
+from companion.experiments.record import read_result
 
 WORDS = {"hund": "dog", "katze": "cat", "mann": "man", "frau": "woman", "ball": "ball", "baum": "tree"}
 VERBS = {"sieht": "sees", "mag": "likes", "malt": "paints"}
+LEFT_AT_THE_END = ("translations.txt", "vocabularies.json", "weights.safetensors")
 SMALL = "--embedding 8 --hidden 16 --batch-size 8 --every 20 --rate 0.01"
 
 # Files whose checksums were made up for a test count as originals in the process that runs the experiment.
@@ -56,7 +58,7 @@ def synthetic(tmp_path, monkeypatch):
 
 
 def arguments(output, model="bahdanau", more=""):
-    return multi30k.parser().parse_args(f"--model {model} --output {output} {SMALL} {more}".split())
+    return multi30k.parser().parse_args(f"{model} --output {output} {SMALL} {more}".split())
 
 
 def run(output, **kwargs):
@@ -65,7 +67,7 @@ def run(output, **kwargs):
 
 def start(checksums, output, steps, more=""):
     program = ["-c", WITH_CHECKSUMS, json.dumps(checksums)]
-    options = f"--model bahdanau --output {output} --steps {steps} {SMALL} {more}".split()
+    options = f"bahdanau --output {output} --steps {steps} {SMALL} {more}".split()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, *program, *options], env=environment, stderr=subprocess.PIPE, text=True
@@ -84,6 +86,12 @@ def figures(folder):
         for key, value in json.loads((folder / "result.json").read_text()).items()
         if key != "command"
     }
+
+
+def curve(folder):
+    """The steps of the held-out loss as TensorBoard shows them."""
+    events = EventAccumulator(str(folder)).Reload()
+    return [event.step for event in events.Scalars("held_out_loss")]
 
 
 def kill_after_the_first_checkpoint(process, folder):
@@ -113,8 +121,10 @@ def killed_and_resumed_equals_uninterrupted(tmp_path, checksums, steps, more="")
     ]
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-    names = ["arguments.json", "checkpoint.pt", "result.json", "vocabularies.json", "weights.safetensors"]
-    assert sorted(path.name for path in broken.iterdir()) == names
+    assert (broken / "translations.txt").read_text() == (tmp_path / "whole" / "translations.txt").read_text()
+    assert curve(broken) == curve(tmp_path / "whole") == list(range(20, steps + 1, 20))
+    names = {path.name for path in broken.iterdir() if not path.name.startswith("events.out.tfevents.")}
+    assert names == {"arguments.json", "checkpoint.pt", "result.json", *LEFT_AT_THE_END}
 
 
 def test_killed_and_resumed_it_ends_with_the_same_numbers(tmp_path, synthetic):
@@ -127,34 +137,43 @@ def test_killed_and_resumed_on_real_sentences(tmp_path):
     killed_and_resumed_equals_uninterrupted(tmp_path, {}, steps=200, more="--sentences 60")
 
 
-@pytest.mark.parametrize(
-    ("model", "search"), [("gru", ""), ("bahdanau", ""), ("bahdanau", "--beam 3 --length-penalty 1")]
-)
-def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, search):
-    result = run(tmp_path / "run", model=model, more=f"--steps 240 --dropout 0 {search}")
-    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+@pytest.mark.parametrize("model", ["gru", "lstm", "bahdanau"])
+def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
+    result = run(tmp_path / "run", model=model, more="--steps 240 --dropout 0")
+    assert read_result(tmp_path / "run" / "result.json") == result
+    assert (result["version"], result["experiment"], result["model"]) == (2, "multi30k", model)
     assert [record["step"] for record in result["history"]] == list(range(20, 241, 20))
     assert {"step", "loss", "held_out_loss", "perplexity"} == set(result["history"][0])
     assert result["test"]["perplexity"] < 3
-    assert result["test"]["bleu"] > (50 if model == "bahdanau" else 15)
-    assert "tok:none" in result["test"]["sacrebleu"]
-    assert "version:" in result["test"]["sacrebleu"]
+    for search in ("greedy", "beam"):
+        assert result["test"][search]["bleu"] > (50 if model == "bahdanau" else 15)
+        assert "tok:none" in result["test"][search]["signature"]
+        assert "version:" in result["test"][search]["signature"]
     assert result["data"] == synthetic
     assert result["arguments"]["seed"] == 0
     assert result["command"] == "a command"
     assert result["versions"]["torch"] == torch.__version__
+    assert result["hardware"]["processes"] == 1
     weights = safetensors.torch.load_file(tmp_path / "run" / "weights.safetensors")
     assert sum(weight.numel() for weight in weights.values()) == result["parameters"]
 
 
 def test_the_corpus_is_limited_and_in_numbers(synthetic):
-    corpus = multi30k.load_corpus(10)
+    corpus = load_corpus(10)
     assert {split: len(pairs) for split, pairs in corpus.pairs.items()} == dict.fromkeys(corpus.pairs, 10)
     source, target = corpus.pairs["test_2016_flickr"][0]
     assert corpus.source.decode(source)[0] == "heute"
     assert corpus.target.decode(target)[0] == "today"
     assert corpus.references[0].startswith("today a ")
     assert corpus.references[0].endswith(" .")
+
+
+def test_the_beams_translations_are_left_as_text(tmp_path, synthetic):
+    run(tmp_path / "run", more="--steps 240 --dropout 0")
+    lines = (tmp_path / "run" / "translations.txt").read_text().splitlines()
+    references = load_corpus(None).references
+    assert len(lines) == len(references)
+    assert sum(line == reference for line, reference in zip(lines, references, strict=True)) > 5
 
 
 def test_a_finished_run_started_again_says_the_same(tmp_path, synthetic):
@@ -183,9 +202,11 @@ def test_another_search_needs_no_training(tmp_path, synthetic):
     first = run(tmp_path / "run", more="--steps 40")
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     before = checkpoint.stat().st_mtime_ns
-    second = run(tmp_path / "run", more="--steps 40 --beam 3 --length-penalty 0.5")
-    assert second["arguments"] == first["arguments"] | {"beam": 3, "length_penalty": 0.5}
+    assert (first["arguments"]["beam"], first["arguments"]["length_penalty"]) == (5, 1.0)
+    second = run(tmp_path / "run", more="--steps 40 --beam 1 --length-penalty 0.5")
+    assert second["arguments"] == first["arguments"] | {"beam": 1, "length_penalty": 0.5}
     assert second["history"] == first["history"]
+    assert second["test"]["greedy"] == second["test"]["beam"] == first["test"]["greedy"]
     assert checkpoint.stat().st_mtime_ns == before
 
 
@@ -197,10 +218,10 @@ def test_arguments_that_no_model_can_be_made_of_leave_nothing(tmp_path, syntheti
 
 
 def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsys):
-    options = f"--model gru --output {tmp_path / 'run'} {SMALL} --steps 1 --sentences 10"
+    options = f"gru --output {tmp_path / 'run'} {SMALL} --steps 1 --sentences 10"
     monkeypatch.setattr(sys, "argv", ["multi30k", *options.split()])
     multi30k.main()
-    assert "bleu" in json.loads(capsys.readouterr().out)
+    assert "bleu" in json.loads(capsys.readouterr().out)["beam"]
     monkeypatch.setattr(sys, "argv", ["multi30k", *options.split(), "--seed", "1"])
     with pytest.raises(SystemExit) as stopped:
         multi30k.main()
@@ -214,7 +235,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsy
 
 def test_without_a_named_folder_a_run_goes_to_one_of_its_model(tmp_path, synthetic, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = f"--model gru {SMALL} --steps 1 --sentences 10"
+    options = f"gru {SMALL} --steps 1 --sentences 10"
     multi30k.run(multi30k.parser().parse_args(options.split()), "a command")
     assert (tmp_path / "runs" / "gru" / "result.json").exists()
 
@@ -222,51 +243,33 @@ def test_without_a_named_folder_a_run_goes_to_one_of_its_model(tmp_path, synthet
 def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
     run(tmp_path / "run", more="--steps 1")
     words = json.loads((tmp_path / "run" / "vocabularies.json").read_text())
-    corpus = multi30k.load_corpus(None)
+    corpus = load_corpus(None)
     assert Vocabulary(words["de"]).tokens == corpus.source.tokens
     assert Vocabulary(words["en"]).tokens == corpus.target.tokens
-
-
-@pytest.mark.parametrize("content", ['{"seed": ', "[]", '"seed"'])
-def test_damaged_arguments_are_named(tmp_path, content):
-    (tmp_path / "arguments.json").write_text(content)
-    with pytest.raises(ValueError, match=r"arguments\.json is damaged"):
-        require_same_arguments(tmp_path, {"seed": 0})
-
-
-def test_json_that_cannot_be_written_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="nan"):
-        write_json(tmp_path / "result.json", {"perplexity": float("nan")})
-    assert not list(tmp_path.iterdir())
-
-
-def test_infinity_is_null_in_json(tmp_path):
-    figures = {"history": [{"step": 1, "perplexity": math.inf}], "test": {"bleu": 0.0}}
-    write_json(tmp_path / "result.json", figures)
-    expected = {"history": [{"step": 1, "perplexity": None}], "test": {"bleu": 0.0}}
-    assert json.loads((tmp_path / "result.json").read_text()) == expected
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--model gpt --output x", "invalid choice: 'gpt'"),
-        ("--output x", "required: --model"),
-        ("--model gru --output x --steps 0", "--steps: 0 is below 1"),
-        ("--model gru --output x --beam -2", "--beam: -2 is below 1"),
-        ("--model gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),
-        ("--model gru --output x --seed -1", "--seed: -1 is below 0"),
-        ("--model gru --output x --dropout 1", "--dropout: 1.0 is not a share from 0 to below 1"),
-        ("--model gru --output x --dropout nan", "--dropout: nan is not"),
-        ("--model gru --output x --rate 0", "--rate: 0.0 is not a finite number above 0"),
-        ("--model gru --output x --rate nan", "--rate: nan is not"),
-        ("--model gru --output x --rate inf", "--rate: inf is not"),
-        ("--model gru --output x --rate fast", "--rate: invalid rate value: 'fast'"),
+        ("gpt --output x", "invalid choice: 'gpt'"),
+        ("", "required: MODEL"),
+        ("gru --layers 2", "unrecognized arguments: --layers 2"),
+        ("lstm --layers 0", "--layers: 0 is below 1"),
+        ("gru --output x --steps 0", "--steps: 0 is below 1"),
+        ("gru --output x --beam -2", "--beam: -2 is below 1"),
+        ("gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),
+        ("gru --output x --seed -1", "--seed: -1 is below 0"),
+        ("gru --output x --dropout 1", "--dropout: 1.0 is not a share from 0 to below 1"),
+        ("gru --output x --dropout nan", "--dropout: nan is not"),
+        ("gru --output x --rate 0", "--rate: 0.0 is not a finite number above 0"),
+        ("gru --output x --rate nan", "--rate: nan is not"),
+        ("gru --output x --rate inf", "--rate: inf is not"),
+        ("gru --output x --rate fast", "--rate: invalid rate value: 'fast'"),
         (
-            "--model gru --output x --length-penalty -1",
+            "gru --output x --length-penalty -1",
             "--length-penalty: -1.0 is not a finite number from 0",
         ),
-        ("--model gru --output x --length-penalty nan", "--length-penalty: nan is not"),
+        ("gru --output x --length-penalty nan", "--length-penalty: nan is not"),
     ],
 )
 def test_bad_options_are_named(options, message, capsys):

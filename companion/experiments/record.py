@@ -11,6 +11,20 @@ import torch
 
 from companion.checkpoint import first_difference, replacing
 
+VERSION = 2
+RESULT: dict[str, type] = {
+    "experiment": str,
+    "model": str,
+    "test": dict,
+    "history": list,
+    "parameters": int,
+    "vocabularies": dict,
+    "arguments": dict,
+    "command": str,
+    "data": dict,
+    "versions": dict,
+    "hardware": dict,
+}
 PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
 
 
@@ -32,23 +46,41 @@ def _with_null(content: Any) -> Any:
     return None if isinstance(content, float) and math.isinf(content) else content
 
 
+def read_result(path: Path | str) -> dict[str, Any]:
+    """What an experiment wrote into ``result.json``: all that ``RESULT`` names, and the version.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is of another version, damaged, or something else.
+    """
+    result = _read_json(Path(path))
+    if (version := result.get("version")) != VERSION:
+        raise ValueError(f"{path} is a result of version {version}, but version {VERSION} is read here")
+    if wrong := [name for name, kind in RESULT.items() if not isinstance(result.get(name), kind)]:
+        raise ValueError(f"{path} is no result of an experiment: look at its {', '.join(wrong)}")
+    return result
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it holds a {type(content).__name__}")
+    return content
+
+
 def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
-    """Keep a run's arguments in its folder, so that none goes on from the checkpoint of another.
+    """Refuse to go on with a run of other arguments than the folder's own, if it has any.
 
     Raises:
         ValueError: the folder holds a run with other arguments, or the file of arguments is damaged.
     """
     path = folder / "arguments.json"
     if not path.exists():
-        write_json(path, arguments)
         return
-    try:
-        saved = json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(saved, dict):
-        raise ValueError(f"{path} is damaged: it holds a {type(saved).__name__}")
-    if difference := first_difference(arguments, saved):
+    if difference := first_difference(arguments, _read_json(path)):
         name, here, there = difference
         raise ValueError(
             f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "
@@ -56,10 +88,15 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
         )
 
 
-def surroundings() -> dict[str, Any]:
+def surroundings(processes: int) -> dict[str, Any]:
     """Versions and hardware, which a run's figures depend on in their last digits."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        "hardware": {"machine": platform.machine(), "threads": torch.get_num_threads(), "gpu": gpu},
+        "hardware": {
+            "machine": platform.machine(),
+            "threads": torch.get_num_threads(),
+            "gpu": gpu,
+            "processes": processes,
+        },
     }

@@ -1,0 +1,36 @@
+"""Multi30k, German to English, in numbers."""
+
+from typing import NamedTuple
+
+from companion.data import multi30k
+from companion.data.batching import Encoded
+from companion.data.vocabulary import Vocabulary
+
+SOURCE, TARGET = "de", "en"
+TRAINING, VALIDATION, TEST = "train", "val", "test_2016_flickr"
+
+
+class Corpus(NamedTuple):
+    """The splits as token numbers, the two vocabularies, and the test split's translations as text."""
+
+    pairs: dict[str, list[Encoded]]
+    source: Vocabulary
+    target: Vocabulary
+    references: list[str]
+
+
+def load_corpus(limit: int | None) -> Corpus:
+    """Multi30k as numbers: every word that occurs twice in the training split has one.
+
+    Of each split only the first ``limit`` pairs, if a limit is given.
+    """
+    tokens = {}
+    for split in (TRAINING, VALIDATION, TEST):
+        sources, targets = zip(*multi30k.load_pairs(split, SOURCE, TARGET)[:limit], strict=True)
+        tokens[split] = multi30k.tokenize(sources, SOURCE), multi30k.tokenize(targets, TARGET)
+    source, target = (Vocabulary.of(sentences, minimum_frequency=2) for sentences in tokens[TRAINING])
+    pairs: dict[str, list[Encoded]] = {
+        split: [(source.encode(s), target.encode(t)) for s, t in zip(*sides, strict=True)]
+        for split, sides in tokens.items()
+    }
+    return Corpus(pairs, source, target, [" ".join(sentence) for sentence in tokens[TEST][1]])

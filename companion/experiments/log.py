@@ -1,0 +1,34 @@
+"""Training as curves in TensorBoard."""
+
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+
+from companion.training import Record
+
+
+class TensorBoard:
+    """A log of training records: a curve for each figure, to be seen with ``tensorboard --logdir FOLDER``.
+
+    The first record replaces what an interrupted run has left of its step and of later ones, so that every
+    curve has one point a step. Each record is on the disk when the call returns.
+    """
+
+    def __init__(self, folder: Path | str):
+        self._folder = folder
+        self._writer: SummaryWriter | None = None
+
+    def __call__(self, record: Record) -> None:
+        """Add a point to each curve."""
+        step = int(record["step"])
+        if self._writer is None:
+            self._writer = SummaryWriter(str(self._folder), purge_step=step)
+        for name, figure in record.items():
+            if name != "step":
+                self._writer.add_scalar(name, figure, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file, if there was a record."""
+        if self._writer is not None:
+            self._writer.close()
