@@ -176,6 +176,17 @@ def test_the_beams_translations_are_left_as_text(tmp_path, synthetic):
     assert sum(line == reference for line, reference in zip(lines, references, strict=True)) > 5
 
 
+@pytest.mark.data
+@pytest.mark.skipif("COMPANION_DATA" not in os.environ, reason="COMPANION_DATA is not set")
+def test_the_setting_is_that_of_the_tutorials():
+    corpus = load_corpus(None)
+    assert (len(corpus.source), len(corpus.target)) == (7853, 5893)
+    assert [len(pairs) for pairs in corpus.pairs.values()] == [29_000, 1014, 1000]
+    lstm = multi30k.parser().parse_args(["lstm"])
+    model = lstm.build(len(corpus.source), len(corpus.target), lstm)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 13_898_501
+
+
 def test_a_finished_run_started_again_says_the_same(tmp_path, synthetic):
     first = run(tmp_path / "run", more="--steps 40")
     assert run(tmp_path / "run", more="--steps 40") == first

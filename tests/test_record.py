@@ -28,9 +28,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path, result):
 @pytest.mark.parametrize("version", [None, 1, VERSION + 1, str(VERSION)])
 def test_a_result_of_another_version_is_refused(tmp_path, result, version):
     write_json(tmp_path / "result.json", result | {"version": version})
-    with pytest.raises(
-        ValueError, match=rf"result\.json is a result of version {version}, but version {VERSION}"
-    ):
+    with pytest.raises(ValueError, match=rf"result\.json is .* version {version}, but version {VERSION}"):
         read_result(tmp_path / "result.json")
 
 

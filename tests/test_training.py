@@ -249,7 +249,7 @@ class TestCheckpointsThatDoNotFit:
     @pytest.mark.parametrize("name", ["python", "numpy", "torch", "cuda"])
     def test_random_generators_that_cannot_be_set(self, path, name):
         content = read(path)
-        del content["random"][name]
+        del content["random"][0][name]
         torch.save(content, path)
         self.refuse(make_trainer(), path, f"checkpoint.pt is damaged: KeyError.*{name}")
 
