@@ -145,6 +145,31 @@ def paper_gru_cell(W, U, W_z, U_z, W_r, U_r, x, state):
     return [(1 - z) * s + z * a for z, a, s in zip(update, new, state, strict=True)]
 
 
+def lstm_cell(parameters, x, state, cell, suffix=""):
+    """PyTorch's LSTM: without peepholes.
+
+    i, f, o = σ(W x + b + U s + c), each with its own;   g = tanh(W_g x + b_g + U_g s + c_g)
+    c' = f ∘ c + i ∘ g,   s' = o ∘ tanh(c')
+    """
+    inputs = linear({"weight": parameters["weight_ih" + suffix], "bias": parameters["bias_ih" + suffix]}, x)
+    states = linear(
+        {"weight": parameters["weight_hh" + suffix], "bias": parameters["bias_hh" + suffix]}, state
+    )
+    n, total = len(state), add(inputs, states)
+    enter, forget, leave = (sigmoid(total[k * n : (k + 1) * n]) for k in (0, 1, 3))
+    cell = add(times(forget, cell), times(enter, tanh(total[2 * n : 3 * n])))
+    return times(leave, tanh(cell)), cell
+
+
+def deep_lstm(parameters, x, layers):
+    """One step of a stack: each layer reads the state of the one below. ``layers`` are pairs (s, c)."""
+    after = []
+    for number, (state, cell) in enumerate(layers):
+        x, cell = lstm_cell(parameters, x, state, cell, f"_l{number}")
+        after.append((x, cell))
+    return after
+
+
 def deep_output(parameters, state, embedded, looked):
     """t̃ = [U_o V_o C_o] [s; y; c],  t_j = max(t̃_{2j−1}, t̃_{2j}),  logits = W_o t   (A.2.2)"""
     raw = linear(part(parameters, "hidden"), state + embedded + looked)
@@ -252,6 +277,32 @@ def cho(parameters, source, target):
         word = decoder["embedding.weight"][token]
         hidden = gru_cell(part(decoder, "rnn"), word + summary, hidden, "_l0")
         logits.append(deep_output(part(decoder, "output"), hidden, word, summary))
+    return logits
+
+
+# Sutskever et al. 2014
+
+
+def sutskever(parameters, source, target):
+    """Logits after each word of ``target``   (sections 2 and 3.3).
+
+    layers = LSTM over x_T, …, x_1;   layers = LSTM(y_{t−1}, layers),   logits = W s_t of the last layer
+    """
+    return deep_lstm_pair(parameters, source[::-1], target)
+
+
+def deep_lstm_pair(parameters, source, target):
+    """The same with the source as it stands."""
+    encoder_, decoder = part(parameters, "encoder"), part(parameters, "decoder")
+    rnn = part(encoder_, "rnn")
+    count = sum(name.startswith("weight_hh") for name in rnn)
+    zeros = [0.0] * len(rnn["weight_hh_l0"][0])
+    layers, logits = [(zeros, zeros)] * count, []
+    for token in source:
+        layers = deep_lstm(rnn, encoder_["embedding.weight"][token], layers)
+    for token in target:
+        layers = deep_lstm(part(decoder, "rnn"), decoder["embedding.weight"][token], layers)
+        logits.append(linear(part(decoder, "output"), layers[-1][0]))
     return logits
 
 

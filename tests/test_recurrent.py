@@ -1,8 +1,11 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
-from companion.recurrent import DeepOutput, run_packed, source_mask
+from companion.recurrent import DeepOutput, check_even, reverse, run_packed, source_mask
 from tests import reference
 from tests.tiny import close, spread
 
@@ -37,6 +40,34 @@ def test_empty_sentences_and_padding_before_a_word_are_errors(source, message):
 def test_a_source_without_words_is_an_error(shape):
     with pytest.raises(ValueError, match=r"\({}, {}\)".format(*shape)):
         source_mask(torch.zeros(shape, dtype=torch.int64))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1, max_size=4), st.integers(0, 3)
+)
+def test_reversed_sentences_keep_their_padding_at_the_end(rows, more):
+    def padded(rows):
+        batch = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+        return nn.functional.pad(batch, (0, more))
+
+    source = padded(rows)
+    assert torch.equal(reverse(source), padded([row[::-1] for row in rows]))
+    assert torch.equal(reverse(reverse(source)), source)
+
+
+@pytest.mark.parametrize("rows", [[[0, 3]], [[4, 0, 3]], [[3, 4], [0, 0]]])
+def test_what_has_no_end_to_begin_from_is_not_reversed(rows):
+    with pytest.raises(ValueError, match="padding before a word"):
+        reverse(torch.tensor(rows))
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(7, "even.* 7"), (0, "at least 1, not 0"), (-2, "at least 1, not -2")]
+)
+def test_what_cannot_be_halved_is_an_error(size, message):
+    check_even(hidden_size=2)
+    with pytest.raises(ValueError, match=f"hidden_size must be {message}"):
+        check_even(source_size=4, hidden_size=size)
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
