@@ -1,8 +1,8 @@
-"""The figures of the book, in one style: weights as a picture, and scores as curves."""
+"""The figures of the book, in one style: weights as a picture, scores as curves, and a search as a tree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, SupportsFloat
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from companion.alignment import Alignment, numbers, table, tables, visible
 
+_BLUE = "#0072B2"
 # Okabe and Ito's colours, which remain apart with any colour vision; without yellow, too pale on white.
 _LINES: Cycler[str, Any] = cycler(
-    color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
+    color=[_BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
     linestyle=["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1))],
 )
 _MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
@@ -163,3 +164,51 @@ def _runs(name: str, values: Tensor | np.ndarray | Sequence, length: int) -> np.
             f"model {name!r} gives values of shape {runs.shape} for {length} points on the x axis"
         )
     return runs
+
+
+@mpl.rc_context(_STYLE)
+def tree(
+    probabilities: Mapping[tuple[str, ...], SupportsFloat],
+    kept: Collection[tuple[str, ...]],
+    ax: Axes | None = None,
+) -> Axes:
+    """A search tree: the beginnings that were tried, each with its probability; those kept are blue.
+
+    A beginning is a tuple of tokens. It hangs from the one without its last token, up to the root, which has
+    one token, such as ``("<bos>",)``.
+
+    Raises:
+        TypeError: a probability is not a number.
+        ValueError: the beginnings do not form one tree, or one that was kept is not among them.
+    """
+    values = numbers(list(probabilities.values()), "the probabilities of a tree")
+    strangers = [node for node in probabilities if not node or node[:-1] not in {(), *probabilities}]
+    strangers += [node for node in kept if node not in probabilities]
+    roots = [node for node in probabilities if len(node) == 1]
+    if strangers or len(roots) != 1:
+        raise ValueError(f"a tree has one root, not {roots}, and all else hangs from it, unlike {strangers}")
+    places = _places(list(probabilities))
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for (node, (x, y)), value in zip(places.items(), values, strict=True):
+        text, face, edge, line = (
+            ("white", _BLUE, _BLUE, "-") if node in kept else ("0.3", "white", "0.5", ":")
+        )
+        box = {"boxstyle": "round", "facecolor": face, "edgecolor": edge}
+        start = places.get(node[:-1], (x, y))
+        ax.plot((start[0], x), (start[1], y), color=edge, linestyle=line, linewidth=2, zorder=1)
+        label = f"{visible(node[-1])}\n{value:.3g}"
+        ax.text(x, y, label, color=text, ha="center", va="center", bbox=box, parse_math=False)
+    ax.axis("off")
+    return ax
+
+
+def _places(nodes: list[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[float, float]]:
+    """Depth to the right; the leaves one below the other, the others halfway between their children."""
+    order = {node: number for number, node in enumerate(nodes)}
+    leaves = [node for node in nodes if node not in {child[:-1] for child in nodes}]
+    leaves.sort(key=lambda node: [order[node[:length]] for length in range(1, len(node) + 1)])
+    rows = {leaf: -float(number) for number, leaf in enumerate(leaves)}
+    for node in sorted(nodes, key=len, reverse=True):
+        rows.setdefault(node, float(np.mean([rows[child] for child in nodes if child[:-1] == node] or 0)))
+    return {node: (len(node) - 1.0, rows[node]) for node in nodes}

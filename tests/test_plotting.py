@@ -11,7 +11,7 @@ import torch
 from companion import plotting
 from companion.alignment import numbers, table, tables, visible
 from companion.attention import Attention, masked_softmax
-from companion.plotting import curves, heatmap, heatmaps, style
+from companion.plotting import curves, heatmap, heatmaps, style, tree
 from companion.source import show_source
 
 QUERIES = ["quatre", "vingt", "dix"]
@@ -169,6 +169,63 @@ def test_curves_that_do_not_fit_are_refused_with_the_numbers():
     with pytest.raises(ValueError, match="no curve to draw"):
         curves([1.0, 2.0], {}, "x", "y")
     assert not plt.get_fignums(), "a refused figure was left open"
+
+
+SEARCH = {"S": 1, "SA": 0.6, "SB": 0.4, "SAC": 0.3, "SAD": 0.18, "SBE": 0.28}
+SEARCH = {tuple(node): probability for node, probability in SEARCH.items()}
+KEPT = [("S",), ("S", "A"), ("S", "B")]
+
+
+def test_a_tree_has_its_depth_to_the_right_and_each_beginning_halfway_between_its_children():
+    places = dict(zip(SEARCH, [text.get_position() for text in tree(SEARCH, KEPT).texts], strict=True))
+    assert [x for x, _ in places.values()] == [0, 1, 1, 2, 2, 2]
+    heights = {"".join(node): y for node, (_, y) in places.items()}
+    assert heights["SAC"] > heights["SAD"] > heights["SBE"]
+    assert heights["SA"] == (heights["SAC"] + heights["SAD"]) / 2
+    assert heights["SB"] == heights["SBE"]
+    assert heights["S"] == (heights["SA"] + heights["SB"]) / 2
+
+
+def test_the_leaves_of_a_tree_stand_in_the_order_of_their_parents_whatever_the_order_they_came_in():
+    mixed = {tuple(node): 0.5 for node in ("S", "SB", "SA", "SAC", "SBE", "SAD")}
+    texts = sorted(tree(mixed, []).texts, key=lambda text: (text.get_position()[0], -text.get_position()[1]))
+    assert [text.get_text()[0] for text in texts] == list("SBAECD")
+
+
+def test_a_tree_shows_its_probabilities_and_what_was_kept():
+    ax = tree(SEARCH | {("S", "$B$"): torch.tensor(0.125)}, KEPT)
+    assert labels(ax.texts) == ["S\n1", "A\n0.6", "B\n0.4", "C\n0.3", "D\n0.18", "E\n0.28", "$B$\n0.125"]
+    blue = [text.get_bbox_patch().get_facecolor() == mpl.colors.to_rgba("#0072B2") for text in ax.texts]
+    assert blue == [True] * 3 + [False] * 4
+    assert [line.get_linestyle() for line in ax.lines] == ["-"] * 3 + [":"] * 4
+    png(ax.figure)
+
+
+def test_a_tree_is_drawn_where_it_is_told():
+    _, axes = plt.subplots(1, 2)
+    assert tree(SEARCH, KEPT, ax=axes[1]) is axes[1]
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "kept", "wrong"),
+    [
+        ({}, [], "not \\[\\]"),
+        ({("S",): 1, ("T",): 1}, [], "'S',.*'T',"),
+        ({("S",): 1, ("S", "A", "C"): 0.3}, [], "unlike .*'S', 'A', 'C'"),
+        ({("S",): 1, (): 1}, [], "unlike .*\\(\\)"),
+        (SEARCH, [("S", "X")], "unlike .*'S', 'X'"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_what_does_not_belong(probabilities, kept, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        tree(probabilities, kept)
+    assert not plt.get_fignums(), "a refused figure was left open"
+
+
+def test_probabilities_of_a_tree_that_are_no_numbers_are_refused():
+    with pytest.raises(TypeError, match="the probabilities of a tree must be numbers"):
+        unwrap(tree)({("S",): "one"}, [])
 
 
 def test_figures_are_white_whatever_the_reader_has_set_and_leave_that_alone(weights):
