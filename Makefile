@@ -62,7 +62,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 # Always from nothing: a build that continues an older one shows neither its warnings nor new entries in the menu.
-$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/* book/_static/*) \
+$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/* book/results/*/* book/_static/*) \
 		$(shell find companion -name '*.py')
 	rm -rf _build
 	$(BIN)/jupyter-book build . -W -n --keep-going

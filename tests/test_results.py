@@ -1,0 +1,196 @@
+"""The page of results: every measured figure comes from a file, and a bad file stops the build."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import PurePath
+
+import pytest
+import torch
+from results import Row, header, provenance, read_run
+
+from companion import bahdanau, seq2seq
+from companion.experiments.record import RESULT, VERSION, read_result, surroundings
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
+MODELS = re.findall(r"^(\w+) \|", PAGE, re.MULTILINE)
+COMMITTED = sorted((ROOT / "book" / "results").glob("*/*.json"))
+CONF = """
+import sys
+sys.path.insert(0, {tools!r})
+extensions = ["myst_parser", "sphinxcontrib.bibtex", "results"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+bibtex_bibfiles = ["references.bib"]
+bibtex_reference_style = "author_year"
+"""
+
+
+def made_up(model, number=1):
+    """A result as an experiment writes it, with figures that no other page has."""
+    return (
+        {"version": VERSION}
+        | {name: kind() for name, kind in RESULT.items()}
+        | {
+            "experiment": "multi30k",
+            "model": model,
+            "test": {
+                "held_out_loss": 2.0,
+                "perplexity": 7.001 + number,
+                "greedy": {"bleu": 31.114 + number, "signature": "some:signature"},
+                "beam": {"bleu": 33.336 + number, "signature": "some:signature"},
+            },
+            "parameters": 1_234_567 + number,
+            "arguments": {
+                "model": model,
+                "seed": 40 + number,
+                "beam": 5,
+                "length_penalty": 1.0,
+                "sentences": None,
+            },
+            "command": f"python -m companion.experiments.multi30k {model} --steps {number}",
+            "data": {"train.de.gz": "0123456789abcdef"},
+        }
+        | surroundings(processes=2)
+    )
+
+
+def write(folder, name, result):
+    (folder / f"{name}.json").write_text(result if isinstance(result, str) else json.dumps(result), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The sources of a small book that has the page of results, but no result."""
+    source = tmp_path_factory.mktemp("site")
+    (source / "results" / "multi30k").mkdir(parents=True)
+    for name in ("results.md", "bibliography.md", "references.bib"):
+        shutil.copyfile(ROOT / "book" / name, source / name)
+    (source / "conf.py").write_text(CONF.format(tools=str(ROOT / "book" / "tools")), "utf-8")
+    (source / "index.md").write_text("# Home\n\n```{toctree}\nresults\nbibliography\n```\n", "utf-8")
+    return source
+
+
+def build(source):
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-E",
+        str(source),
+        str(source / "html"),
+    ]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_table_is_made_from_the_files(site):
+    assert MODELS
+    for number, model in enumerate(MODELS):
+        write(site / "results" / "multi30k", model, made_up(model, number))
+    run = build(site)
+    assert run.returncode == 0, run.stderr
+    text = (site / "html" / "results.html").read_text("utf-8")
+    table = re.search(r"<table.*?</table>", text, re.DOTALL)[0]
+    rows = [cells_of(row) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
+    assert rows[0] == list(header([Row("", "", "", "", made_up(model)) for model in MODELS]))
+    assert rows[0][5].endswith("beam 5")
+    for number, (model, row) in enumerate(zip(MODELS, rows[1:], strict=True)):
+        name, *published = (
+            cell.strip() for cell in re.search(rf"^{model} \|(.*)$", PAGE, re.MULTILINE)[1].split("|")
+        )
+        assert [row[0], row[1], row[3], row[6]] == [name, *published]
+        measured = [
+            f"{7 + number}.00",
+            f"{31 + number}.11",
+            f"{33 + number}.34",
+            f"{1_234_567 + number:,}",
+        ]
+        assert [row[2], row[4], row[5], row[7]] == measured
+        assert f"multi30k {model} --steps {number}" in plain(text)
+        assert f"Seed {40 + number}." in plain(text)
+
+
+def cells_of(row):
+    return [plain(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+
+
+def plain(text):
+    return html.unescape(re.sub(r"<[^>]*>", "", text))
+
+
+def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
+    folder = site / "results" / "multi30k"
+    write(folder, "other", made_up("other") | {"version": VERSION + 1})
+    write(folder, "damaged", json.dumps(made_up("damaged"))[:-9])
+    write(folder, "renamed", made_up("gru"))
+    write(folder, "hollow", made_up("hollow") | {"test": {"perplexity": 1.0}})
+    rows = {
+        "missing": r"missing\.json",
+        "other": rf"other\.json is a result of version {VERSION + 1}, but version {VERSION}",
+        "damaged": r"damaged\.json is damaged",
+        "renamed": r"renamed\.json holds a run of multi30k, gru",
+        "hollow": r"hollow\.json is damaged: KeyError 'greedy'",
+    }
+    blocks = [f"```{{results}} multi30k\n{name} | model | 1 | 2 | 3\n```" for name in rows]
+    blocks.append("```{results} multi30k\ngru | model | 1 | 2\n```")
+    (site / "results.md").write_text("\n\n".join(["# Results", *blocks]), "utf-8")
+    run = build(site)
+    assert run.returncode != 0
+    for message in [*rows.values(), r"five cells.*'gru \| model \| 1 \| 2'"]:
+        assert re.search(rf"results\.md:\d+: .*{message}", run.stderr), run.stderr
+
+
+def test_a_run_says_all_that_makes_it_again(tmp_path):
+    write(tmp_path, "gru", made_up("gru"))
+    row = Row("GRU", "1", "2", "3", read_run(tmp_path / "gru.json", "multi30k", "gru"))
+    text = "\n".join(provenance(row))
+    assert "python -m companion.experiments.multi30k gru --steps 1\n" in text
+    assert "`--seed 41 --beam 5 --length-penalty 1.0`" in text
+    assert "processes: 2" in text
+    assert f"torch {torch.__version__.split('+')[0]}" in text
+    assert "`train.de.gz` 01234567" in text
+    assert text.count("some:signature") == 1
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_a_committed_result_is_on_the_page_and_names_no_place_of_its_machine(path):
+    result = read_result(path)
+    assert (result["experiment"], result["model"]) == (path.parent.name, path.stem)
+    assert path.stem in MODELS
+    assert not [word for word in result["command"].split() if PurePath(word).is_absolute()]
+
+
+def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():
+    german, english, embedding, hidden = 7_853, 5_893, 256, 512
+    with torch.device("meta"):
+        attention = bahdanau.Additive(hidden, 2 * hidden, hidden)
+        models = {
+            "LSTM": [
+                seq2seq.SutskeverEncoder(german, embedding, hidden),
+                seq2seq.SutskeverDecoder(english, embedding, hidden),
+            ],
+            "GRU": [
+                seq2seq.ChoEncoder(german, embedding, hidden),
+                seq2seq.ChoDecoder(english, embedding, hidden, hidden),
+            ],
+            "attention": [
+                bahdanau.Encoder(german, embedding, hidden),
+                bahdanau.Decoder(english, embedding, hidden, 2 * hidden, attention),
+            ],
+        }
+    counts = {
+        name: sum(parameter.numel() for part in parts for parameter in part.parameters())
+        for name, parts in models.items()
+    }
+    assert f"{counts['LSTM']:,}" in PAGE
+    assert f"| ours | {counts['GRU']:,} | {counts['attention']:,} |" in PAGE
+    columns = zip(*re.findall(r"^\|[^|\n]*\|([^|\n]*)\|([^|\n]*)\|$", PAGE, re.MULTILINE)[2:], strict=True)
+    for column, name in zip(columns, ("GRU", "attention"), strict=True):
+        *terms, total = (int(cell.replace(",", "").replace("−", "-") or 0) for cell in map(str.strip, column))
+        assert sum(terms) == total == counts[name]
