@@ -46,7 +46,8 @@ def test_no_two_mistakes_look_alike(number):
 
 @pytest.mark.parametrize("number", _EXERCISES)
 def test_sizes_are_different_primes(number):
-    sizes = [tuple(value.shape) for value in _EXERCISES[number].inputs.values()]
+    inputs = _EXERCISES[number].inputs.values()
+    sizes = [tuple(value.shape) for value in inputs if isinstance(value, torch.Tensor)]
     for size in {size for shape in sizes for size in shape}:
         assert all(size % divisor for divisor in range(2, size))
     assert all(len(set(shape)) == len(shape) for shape in sizes)
@@ -108,9 +109,62 @@ def loops_position(weights):
     return sum(j * weights[..., j] for j in range(weights.shape[-1]))
 
 
+def loops_reverse(tokens):
+    rows = [[word for word in row if word][::-1] for row in tokens.tolist()]
+    return torch.tensor([row + [0] * (tokens.shape[1] - len(row)) for row in rows])
+
+
+def sorted_reverse(tokens):
+    flipped = tokens.flip(1)
+    return flipped.gather(1, (flipped == 0).long().argsort(dim=1, stable=True))
+
+
+def loops_log_prob(logits, target):
+    sentences = []
+    for scores, words in zip(logits, target, strict=True):
+        steps = [i for i in range(len(words)) if words[i] != 0]
+        sentences.append(sum(scores[i, words[i]] - scores[i].logsumexp(0) for i in steps))
+    return torch.stack(sentences)
+
+
+def loss_log_prob(logits, target):
+    return -functional.cross_entropy(logits.mT, target, ignore_index=0, reduction="none").sum(1)
+
+
+def logarithmic_score(log_probs, lengths, penalty):
+    return log_probs * torch.exp(-penalty * torch.log((lengths.double() + 5) / 6))
+
+
+def loops_nucleus(logits, top_p):
+    rows = torch.full_like(logits, -torch.inf)
+    for b, scores in enumerate(logits):
+        total, probabilities = 0.0, scores.softmax(0)
+        for word in scores.argsort(descending=True).tolist():
+            rows[b, word] = scores[word]
+            total += probabilities[word].item()
+            if total >= top_p:
+                break
+    return rows
+
+
+def added_nucleus(logits, top_p):
+    probability = logits.softmax(-1)
+    more_probable = (probability[:, None] > probability[..., None]) * probability[:, None]
+    outside = more_probable.sum(-1) >= top_p
+    return logits + torch.zeros_like(logits).masked_fill(outside, -torch.inf)
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
+        ("1.1", loops_reverse),
+        ("1.1", sorted_reverse),
+        ("1.2", loops_log_prob),
+        ("1.2", loss_log_prob),
+        ("1.3", logarithmic_score),
+        ("1.3", lambda p, n, a: p / torch.pow(n.float().add(5).div(6), a)),
+        ("1.4", loops_nucleus),
+        ("1.4", added_nucleus),
         ("2.1", loops_softmax),
         ("2.1", nan_to_num_softmax),
         ("2.1", masked_after_softmax),
@@ -201,7 +255,97 @@ def numpy_position(weights):
     return torch.from_numpy(weights.detach().numpy() @ torch.arange(7.0).double().numpy())
 
 
+def backwards(tokens):
+    return tokens[:, torch.arange(tokens.shape[1] - 1, -1, -1)]
+
+
+def from_the_length(tokens):
+    lengths = (tokens != 0).sum(1, keepdim=True)
+    return tokens.gather(1, lengths - torch.arange(tokens.shape[1]))
+
+
+def picked(scores, target):
+    return torch.stack([scores[b, range(5), target[b]] for b in range(3)])
+
+
+def cut(logits, top_p, more):
+    """Word by word, until the sum is above the threshold, and ``more`` words after."""
+    rows = torch.full_like(logits, -torch.inf)
+    for b, scores in enumerate(logits):
+        order = scores.argsort(descending=True)
+        kept = int((scores.softmax(0)[order].cumsum(0) < top_p).sum()) + more
+        rows[b, order[:kept]] = scores[order[:kept]]
+    return rows
+
+
+def sorted_logits(logits, top_p):
+    ordered = logits.sort(-1, descending=True).values
+    probability = ordered.softmax(-1)
+    return ordered.masked_fill(probability.cumsum(-1) - probability > top_p, -torch.inf)
+
+
+def sorted_mask(logits, top_p):
+    return logits.masked_fill(sorted_logits(logits, top_p).isinf(), -torch.inf)
+
+
 NEW = [
+    ("1.1", backwards, "The padding is reversed too"),
+    ("1.1", lambda t: torch.tensor(t.tolist()[::-1]), "The sentences change places, not the words"),
+    ("1.1", from_the_length, "is below 0 where there is padding"),
+    ("1.1", lambda t: t.flip(1).sort(1, descending=True).values, "sorted by their numbers"),
+    ("1.1", lambda t: loops_reverse(t).float(), "dtype is torch.float32"),
+    ("1.1", lambda t: t.copy_(t.flip(1)), "changes its input tokens in place"),
+    ("1.1", lambda t: [row[::-1] for row in t.tolist()], "returns a list"),
+    ("1.1", lambda t: t[:, [5, 4, 3, 2, 1, 0, 6]], "as long as the longest"),
+    ("1.1", lambda t: t + 1, "values are not. The first is at (0, 0): 8, and should be 2"),
+    ("1.2", lambda x, y: picked(x.log_softmax(2), y).sum(1), "padding is counted"),
+    ("1.2", lambda x, y: loss_log_prob(x, y) / (y > 0).sum(-1), "mean over the words"),
+    ("1.2", lambda x, y: loss_log_prob(x, y) / 5, "divided by all the steps"),
+    ("1.2", lambda x, y: -loss_log_prob(x, y), "This is the loss"),
+    ("1.2", lambda x, y: functional.cross_entropy(x.mT, y, ignore_index=0), "needs reduction='none'"),
+    (
+        "1.2",
+        lambda x, y: functional.cross_entropy(x.flatten(0, 1), y.flatten()),
+        "all the steps, padding too",
+    ),
+    ("1.2", lambda x, y: functional.cross_entropy(x, y, ignore_index=0), "logits.mT is (b, vocabulary, t)"),
+    ("1.2", lambda x, y: x.log_softmax(-1).gather(-1, y), "target[..., None]"),
+    ("1.2", lambda x, y: (picked(x, y) * (y != 0)).sum(1), "no softmax"),
+    ("1.2", lambda x, y: (picked(x.softmax(-1).log(), y) * (y != 0)).sum(1), "underflows before its log"),
+    (
+        "1.2",
+        lambda x, y: picked(x.softmax(-1), y).masked_fill(y == 0, 1).prod(1).log(),
+        "product underflows: add up",
+    ),
+    ("1.2", lambda x, y: picked(x.softmax(-1), y).masked_fill(y == 0, 1).prod(1), "This is the probability"),
+    ("1.2", lambda x, y: (picked(x.log_softmax(1), y) * (y != 0)).sum(1), "over the steps (axis 1)"),
+    ("1.2", lambda x, y: (x.log_softmax(2).max(2).values * (y != 0)).sum(1), "most probable word"),
+    ("1.2", lambda x, y: loss_log_prob(x[:, :4], y[:, 1:]), "target is shifted"),
+    ("1.2", lambda x, y: picked(x.log_softmax(2), y) * (y != 0), "words are not added up"),
+    ("1.2", lambda x, y: loss_log_prob(x.detach(), y), "no gradient reaches logits"),
+    ("1.3", lambda p, n, a: p / (n + 5).div(6).mul(a), "is a factor here"),
+    ("1.3", lambda p, n, a: p / torch.pow(n, a), "divided by length^penalty"),
+    ("1.3", lambda p, n, a: p * ((5 + n) / 6).pow(a), "multiplied by the penalty's term"),
+    ("1.3", lambda p, n, a: p / ((5 + n) / 6), "The penalty takes no part"),
+    ("1.3", lambda p, n, a: p / (5 + n / 6) ** a, "put 5 + length in brackets"),
+    ("1.3", lambda p, n, a: p / n.double(), "divided by the length"),
+    ("1.3", lambda p, n, a: p / ((5 + n) / 6) ** 0.6, "values are not. The first is at (0, 1)"),
+    ("1.3", lambda p, n, a: logarithmic_score(p.detach(), n, a), "no gradient reaches log_probs"),
+    ("1.3", lambda p, n, a: p[9], "with log_probs (3, 5), lengths (3, 5), penalty 0.7."),
+    ("1.4", lambda x, p: cut(x, p, 0), "even where it is the first"),
+    ("1.4", lambda x, p: cut(x, p, 2), "One word too many"),
+    ("1.4", sorted_logits, "result is in sorted order"),
+    ("1.4", sorted_mask, "mask is still in sorted order"),
+    ("1.4", lambda x, p: torch.where(loops_nucleus(x, p).isinf(), 0, x), "but exp(0) is 1"),
+    ("1.4", lambda x, p: torch.where(loops_nucleus(x, p).isinf(), -1e9, x), "here −inf is wanted"),
+    ("1.4", lambda x, p: loops_nucleus(x, p).softmax(1), "These are probabilities"),
+    ("1.4", lambda x, p: loops_nucleus(x, p).log_softmax(1), "These are log-probabilities"),
+    ("1.4", lambda x, p: torch.where(loops_nucleus(x, p).isinf(), x, -torch.inf), "the other way round"),
+    ("1.4", lambda x, p: torch.where(x.softmax(-1) >= p, x, -torch.inf), "compared with top_p"),
+    ("1.4", lambda x, p: cut(x, p / 2, 1), "The shape is right, but"),
+    ("1.4", lambda x, p: loops_nucleus(x, p) * torch.nan, "21 of 21 values are NaN"),
+    ("1.4", lambda x, p: loops_nucleus(x.detach(), p), "no gradient reaches logits"),
+    ("1.4", lambda x, p: x.masked_fill_(loops_nucleus(x, p).isinf(), -torch.inf), "changes its input logits"),
     ("2.1", rows_by_hand(-2), "over the queries (axis -2)"),
     ("2.1", lambda s, m: s.softmax(-1).masked_fill(~m, 0), "mask comes after the softmax"),
     ("2.1", lambda s, m: s.softmax(2), "mask is ignored"),
@@ -380,7 +524,7 @@ def test_a_module_can_be_checked():
 
 @pytest.mark.parametrize("number", ["2.9", "", 2.1])
 def test_an_unknown_exercise_is_refused_with_the_known_ones(number):
-    with pytest.raises(ValueError, match=r"no exercise .* there are '2.1', '2.2', '2.3', '2.4'"):
+    with pytest.raises(ValueError, match=r"no exercise .* there are '1.1', .*'1.4', '2.1', .*'2.4'"):
         unwrap(check)(number, masked_softmax)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 Answer = Callable[..., Any]
-Inputs = dict[str, Tensor]
+Inputs = dict[str, Any]  # tensors, and now and then a plain number
 Mistakes = Mapping[str, Answer]
 
 
@@ -39,8 +39,8 @@ def normal(*size: int, seed: int) -> Tensor:
 def diagnose(exercise: Exercise, function: Answer) -> str:
     """What is wrong with ``function``, in words; nothing if it is right."""
     leaves = {name: _leaf(value) for name, value in exercise.inputs.items()}
-    given = {name: value.clone() for name, value in leaves.items()}
-    expected = exercise.solution(*(value.clone() for value in leaves.values()))
+    given = _copies(leaves)
+    expected = exercise.solution(*_copies(leaves).values())
     try:
         result = function(*given.values())
     except (Exception, SystemExit) as error:  # whatever a reader's code may raise
@@ -56,11 +56,19 @@ def diagnose(exercise: Exercise, function: Answer) -> str:
     )
 
 
-def _leaf(value: Tensor) -> Tensor:
+def _leaf(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
     return value.detach().clone().requires_grad_(value.is_floating_point())
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
+def _copies(inputs: Inputs) -> Inputs:
+    return {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor):
+        return bool(one == other)
     return one.shape == other.shape and bool(_close(one, other).all())
 
 
@@ -72,7 +80,8 @@ def _close(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _raised(error: Exception | SystemExit, given: Inputs, hints: Mapping[str, str]) -> str:
-    sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
+    shapes = {name: tuple(x.shape) if isinstance(x, Tensor) else x for name, x in given.items()}
+    sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     words = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
     advice = [hint for pattern, hint in hints.items() if re.search(pattern, str(error))]
     return "\n".join([words, *advice[:1]])
@@ -83,7 +92,7 @@ def _confused(exercise: Exercise, function: Answer) -> str:
     if exercise.alike is None:
         return ""
     try:
-        result = function(*(value.clone() for value in exercise.alike.values()))
+        result = function(*_copies(exercise.alike).values())
     except (Exception, SystemExit):  # then it is no confusion of sizes: the first exception is to be told
         return ""
     return "" if _no_plain_tensor(result) else _planted(exercise.confusions, exercise.alike, result)
@@ -116,7 +125,7 @@ def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
 
 def _planted(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
     """The words of the mistake whose result this is, exactly or but for NaN, which may have been made 0."""
-    results = {words: make(*(value.clone() for value in inputs.values())) for words, make in mistakes.items()}
+    results = {words: make(*_copies(inputs).values()) for words, make in mistakes.items()}
     exactly = [words for words, planted in results.items() if _equal(result, planted)]
     if exactly:
         return exactly[0]
@@ -153,7 +162,7 @@ def _wrong_scale(result: Tensor, expected: Tensor) -> str:
 
 
 def _not_a_number(result: Tensor, expected: Tensor) -> str:
-    finite = result.isfinite()
+    finite = result.isfinite() | (result.isinf() & expected.isinf().any())
     count = int((~finite).sum())
     if not count:
         return ""
@@ -184,12 +193,15 @@ def _wrong_precision(result: Tensor, expected: Tensor) -> str:
 
 def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
     """Whether a model can also learn through values that are right."""
-    wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    wanted = {name: leaf for name, leaf in leaves.items() if getattr(leaf, "requires_grad", False)}
+    if not wanted:
+        return ""
     lost = "The values are right, but no gradient reaches {}: is there a detach() or torch.tensor(…)?"
     if not result.requires_grad:
         return lost.format(" or ".join(wanted))
     try:
-        gradients = torch.autograd.grad(result.square().sum(), list(wanted.values()), allow_unused=True)
+        total = result[result.isfinite()].square().sum()
+        gradients = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)
     except RuntimeError as error:
         return f"The values are right, but no gradient can be computed: {error}"
     for name, gradient in zip(wanted, gradients, strict=True):
