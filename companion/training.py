@@ -1,27 +1,22 @@
-"""Training that knows no model: any device, a progress bar, held-out figures, exact resume."""
+"""Training that knows no model: any devices, a progress bar, held-out figures, exact resume."""
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import send_to_device
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from accelerate import Accelerator, PartialState
+from accelerate.utils import find_batch_size, gather_object, recursively_apply, send_to_device
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from tqdm import tqdm
 
 from companion.checkpoint import random_state, read, require_same, set_random_state, settings, write
-from companion.data.batching import Batch
-from companion.data.vocabulary import PAD
-from companion.schedule import warmup_cosine as warmup_cosine
-
-Record = dict[str, int | float]
+from companion.losses import Loss, Record, evaluating
 
 
 @runtime_checkable
@@ -32,28 +27,37 @@ class Steps(Protocol):
 
 
 class Trainer:
-    """Minimise a loss of a model, step by step, on whatever device there is.
+    """Minimise a loss of a model, step by step, on whatever devices there are.
 
-    A step descends the gradient of ``loss(model, batch)``, its norm clipped to at most ``clip``. Where a GPU
-    has bfloat16 the forward pass runs in it by autocast, on older ones in float16, and elsewhere in float32.
-    ``step`` counts the steps taken, and ``history`` holds what :meth:`fit` recorded.
+    A step descends the gradient of the mean ``total / count`` of ``loss(model, batch)``, its norm clipped to
+    at most ``clip``. Where a GPU has bfloat16 the forward pass runs in it by autocast, on older ones in
+    float16, and elsewhere in float32. ``step`` counts the steps taken, and ``history`` holds what :meth:`fit`
+    recorded.
+
+    Several processes, as ``accelerate launch`` starts them, share each batch: every tensor in it has the rows
+    on its first axis, and of n processes number i takes the rows i, i + n, i + 2n … The gradient is that of
+    the mean over all of them, so that, apart from what is drawn at random, training is the same on any number
+    of processes up to rounding. All of them call the methods; the main one alone shows progress and writes.
     """
 
     def __init__(
         self,
         model: nn.Module,
         optimizer: Optimizer,
-        loss: Callable[[nn.Module, Any], Tensor],
+        loss: Callable[[nn.Module, Any], Loss],
         schedule: LRScheduler | None = None,
         clip: float = 1.0,
     ):
-        self.accelerator = Accelerator(mixed_precision=_precision())
-        model.to(self.accelerator.device)
+        device = PartialState(cpu=not torch.accelerator.is_available()).device
+        self.accelerator = Accelerator(mixed_precision=_precision(device))
+        model.to(device)
+        alone = self.accelerator.num_processes == 1
+        self._shared = model if alone else DistributedDataParallel(model)  # which averages the gradients
         self.model, self.loss, self.schedule, self.clip = model, loss, schedule, clip
         self.optimizer = self.accelerator.prepare(optimizer)
         self.step, self._losses = 0, list[float]()  # the losses since the last record
         self.history: list[Record] = []
-        self._settings = settings(**self._parts()) | {"processes": "1"}
+        self._settings = settings(**self._parts()) | {"processes": str(self.accelerator.num_processes)}
 
     def fit(
         self,
@@ -67,8 +71,8 @@ class Trainer:
         """Train until ``steps`` steps have been taken in all, and return the history.
 
         After every ``every`` steps, and at the end, a record is added: the step, the mean training loss since
-        the last record, and what ``evaluate(model)`` answers. ``log`` is given the record, and then the
-        checkpoint is saved, if they are named.
+        the last record, and what ``evaluate(model)`` answers, in each process anew. ``log`` is given the
+        record, in the main process alone, and then the checkpoint is saved, if they are named.
 
         Raises:
             ValueError: ``steps`` or ``every`` is below 1.
@@ -77,7 +81,8 @@ class Trainer:
         if min(steps, every) < 1:
             raise ValueError(f"steps and every must be at least 1, but are {steps} and {every}")
         self.model.train()
-        with tqdm(total=steps, initial=self.step, unit="step", desc="training") as progress:
+        main = self.accelerator.is_main_process
+        with tqdm(total=steps, initial=self.step, unit="step", desc="training", disable=not main) as progress:
             while self.step < steps:
                 self._losses.append(self._descend(batches[self.step]))
                 self.step += 1
@@ -85,7 +90,7 @@ class Trainer:
                 if self.step % every == 0 or self.step == steps:
                     self._record(evaluate)
                     progress.set_postfix(self.history[-1])
-                    if log is not None:
+                    if log is not None and main:
                         log(dict(self.history[-1]))
                     if checkpoint is not None:
                         self.save(checkpoint)
@@ -93,11 +98,15 @@ class Trainer:
 
     def _descend(self, batch: Any) -> float:
         self.optimizer.zero_grad()
+        rows, weight = self._own(batch)
         with self.accelerator.autocast():
-            loss = self.loss(self.model, send_to_device(batch, self.accelerator.device))
-        self.accelerator.backward(loss)
+            loss = self.loss(self._shared, send_to_device(rows, self.accelerator.device))
+        sums = self.accelerator.reduce(
+            weight * torch.stack([loss.total.detach(), loss.count.to(loss.total)]), "sum"
+        )
+        self.accelerator.backward(weight * self.accelerator.num_processes * loss.total / sums[1])
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.clip)
-        value, size = torch.stack([loss.detach(), norm]).tolist()  # a GPU waits for this, so only once
+        value, size = torch.stack([sums[0] / sums[1], norm]).tolist()  # a GPU waits for this, so only once
         self._require_finite("loss", value)
         if self.accelerator.scaler is None:  # which skips such a step by itself, and scales less from then on
             self._require_finite("gradient's norm", size)
@@ -105,6 +114,15 @@ class Trainer:
         if self.schedule is not None and not self.optimizer.step_was_skipped:
             self.schedule.step()
         return value
+
+    def _own(self, batch: Any) -> tuple[Any, float]:
+        """The rows of this process, and their weight: 0 for the first row, where it would have none."""
+        number, processes = self.accelerator.process_index, self.accelerator.num_processes
+        if processes == 1:
+            return batch, 1.0
+        enough = number < find_batch_size(batch)
+        rows = slice(number, None, processes) if enough else slice(1)
+        return recursively_apply(lambda tensor: tensor[rows], batch), float(enough)
 
     def _require_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
@@ -120,14 +138,18 @@ class Trainer:
 
     def save(self, path: Path | str) -> None:
         """Write all that training depends on into one file, which is there whole or not at all."""
-        write(path, self._state())
+        state = self._state()
+        if self.accelerator.is_main_process:
+            write(path, state)
+        self.accelerator.wait_for_everyone()
 
     def load(self, path: Path | str) -> None:
         """Go on where the checkpoint was saved, to the very same numbers.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or of another model, optimiser or schedule; nothing has changed.
+            ValueError: it is damaged, or of another model, optimiser, schedule or number of processes;
+                nothing has changed.
         """
         saved = read(path)
         before = copy.deepcopy(self._state())
@@ -142,7 +164,7 @@ class Trainer:
         for name, part in self._parts().items():
             if part is not None:
                 part.load_state_dict(state[name])
-        set_random_state(state["random"][0])
+        set_random_state(state["random"][self.accelerator.process_index])
         self.step, self.history, self._losses = state["step"], state["history"], state["losses"]
 
     def _parts(self) -> dict[str, Any]:
@@ -152,52 +174,10 @@ class Trainer:
     def _state(self) -> dict[str, Any]:
         parts = {name: part if part is None else part.state_dict() for name, part in self._parts().items()}
         progress = {"step": self.step, "history": self.history, "losses": self._losses}
-        return parts | progress | {"settings": self._settings, "random": [random_state()]}
+        return parts | progress | {"settings": self._settings, "random": gather_object([random_state()])}
 
 
-def sequence_loss(model: nn.Module, batch: Batch) -> Tensor:
-    """The mean cross-entropy of the next target tokens, each given the source and the true tokens before it.
-
-    ::
-
-        loss = − 1/N Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   N target tokens, padding not among them
-    """
-    logits = model(batch.source, batch.target[:, :-1])
-    return cross_entropy(logits.flatten(0, 1), batch.target[:, 1:].flatten(), ignore_index=PAD)
-
-
-def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
-    """The mean loss of all tokens of all batches, as in :func:`sequence_loss`, and its exponential.
-
-    Raises:
-        ValueError: no batch has a target token.
-    """
-    device = next(model.parameters()).device
-    total, tokens = 0.0, 0
-    with evaluating(model):
-        for batch in batches:
-            count = int((batch.target[:, 1:] != PAD).sum())
-            total += count * sequence_loss(model, send_to_device(batch, device)).item()
-            tokens += count
-    if not tokens:
-        raise ValueError("there is no target token to measure the loss of")
-    mean = total / tokens
-    return {"held_out_loss": mean, "perplexity": math.exp(mean) if mean < 709 else math.inf}
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """In the block the model is in evaluation mode and no gradient is kept; then it is as it was before."""
-    before = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in before.items():
-            module.training = training
-
-
-def _precision() -> str:
-    half = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return half if torch.cuda.is_available() else "no"
+def _precision(device: torch.device) -> str:
+    if device.type != "cuda":
+        return "no"
+    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"

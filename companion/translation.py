@@ -11,7 +11,9 @@ from companion.data.batching import Batches, in_order
 from companion.data.numbers import Pair
 from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding import Hypotheses, greedy
-from companion.training import Record, Trainer, evaluating, held_out, sequence_loss, warmup_cosine
+from companion.losses import Record, evaluating, held_out, sequence_loss
+from companion.schedule import warmup_cosine
+from companion.training import Trainer
 
 Search = Callable[..., Hypotheses]
 AT_ONCE = 256

@@ -19,6 +19,7 @@ from companion.data.vocabulary import Vocabulary
 from companion.experiments import multi30k
 from companion.experiments.corpus import load_corpus
 from companion.experiments.record import read_result
+from tests.together import LAUNCH, ON_THE_CPU
 
 WORDS = {"hund": "dog", "katze": "cat", "mann": "man", "frau": "woman", "ball": "ball", "baum": "tree"}
 VERBS = {"sieht": "sees", "mag": "likes", "malt": "paints"}
@@ -62,7 +63,7 @@ def arguments(output, model="bahdanau", more=""):
 
 
 def run(output, **kwargs):
-    return multi30k.run(arguments(output, **kwargs), "a command")
+    return multi30k.run(arguments(output, **kwargs), ["a", "b c"])
 
 
 def start(checksums, output, steps, more=""):
@@ -151,11 +152,29 @@ def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
         assert "version:" in result["test"][search]["signature"]
     assert result["data"] == synthetic
     assert result["arguments"]["seed"] == 0
-    assert result["command"] == "a command"
+    assert result["command"] == "python -m companion.experiments.multi30k a 'b c'"
     assert result["versions"]["torch"] == torch.__version__
     assert result["hardware"]["processes"] == 1
     weights = safetensors.torch.load_file(tmp_path / "run" / "weights.safetensors")
     assert sum(weight.numel() for weight in weights.values()) == result["parameters"]
+
+
+def test_two_processes_leave_the_files_of_one(tmp_path, synthetic):
+    alone = run(tmp_path / "one", more="--steps 20 --dropout 0")
+    (tmp_path / "program.py").write_text(WITH_CHECKSUMS)
+    program = [sys.executable, *LAUNCH.split(), str(tmp_path / "program.py"), json.dumps(synthetic)]
+    options = f"bahdanau --output {tmp_path / 'two'} {SMALL} --steps 20 --dropout 0"
+    done = subprocess.run(
+        [*program, *options.split()], env=os.environ | ON_THE_CPU, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    together = read_result(tmp_path / "two" / "result.json")
+    assert json.loads(done.stdout) == together["test"]  # the main process alone prints
+    assert together["hardware"]["processes"] == 2
+    launcher = "accelerate launch --multi_gpu --num_processes 2 -m companion.experiments.multi30k "
+    assert together["command"] == launcher + options
+    assert together["history"][0] == pytest.approx(alone["history"][0], rel=0.02)  # a GPU rounds more
+    assert len(list((tmp_path / "two").glob("events.out.tfevents.*"))) == 1
 
 
 def test_the_corpus_is_limited_and_in_numbers(synthetic):
@@ -247,7 +266,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsy
 def test_without_a_named_folder_a_run_goes_to_one_of_its_model(tmp_path, synthetic, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = f"gru {SMALL} --steps 1 --sentences 10"
-    multi30k.run(multi30k.parser().parse_args(options.split()), "a command")
+    multi30k.run(multi30k.parser().parse_args(options.split()), [])
     assert (tmp_path / "runs" / "gru" / "result.json").exists()
 
 

@@ -12,7 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from companion import training
 from companion.checkpoint import read
 from companion.data.batching import Batches, in_order
-from companion.training import Trainer, evaluating, held_out, sequence_loss, warmup_cosine
+from companion.losses import Loss, evaluating, held_out, sequence_loss
+from companion.schedule import warmup_cosine
+from companion.training import Trainer
 
 PAIRS = [([4 + row % 5] * (1 + row % 3), [4 + row % 5] * (1 + row % 4)) for row in range(50)]
 
@@ -63,7 +65,7 @@ def test_a_record_is_the_mean_since_the_last_one_and_the_end_is_recorded():
     losses = [3.0, 1.0, 5.0, 7.0, 2.0]
 
     def loss(model, batch):
-        return next(model.parameters()).sum() * 0 + batch
+        return Loss(next(model.parameters()).sum() * 0 + 3 * batch, torch.tensor(3))
 
     trainer = make_trainer(loss=loss)
     assert trainer.fit(losses, 5, every=2) == [
@@ -77,7 +79,7 @@ def test_a_record_is_the_mean_since_the_last_one_even_after_an_interruption(tmp_
     def loss(model, batch):
         if batch is None:
             raise KeyboardInterrupt
-        return next(model.parameters()).sum() * 0 + batch
+        return Loss(next(model.parameters()).sum() * 0 + 3 * batch, torch.tensor(3))
 
     trainer = make_trainer(loss=loss)
     with pytest.raises(KeyboardInterrupt):
@@ -99,7 +101,7 @@ def test_the_history_returned_is_a_copy():
 def bfloat16(monkeypatch):
     """Autocast as on a GPU, on whatever device there is."""
     AcceleratorState._reset_state(reset_partial_state=True)
-    monkeypatch.setattr(training, "_precision", lambda: "bf16")
+    monkeypatch.setattr(training, "_precision", lambda device: "bf16")
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
 
@@ -152,7 +154,7 @@ def test_steps_are_those_in_all():
 
 def test_gradients_are_clipped():
     def loss(model, batch):
-        return 1e6 * sum(parameter.sum() for parameter in model.parameters())
+        return Loss(1e6 * sum(parameter.sum() for parameter in model.parameters()), torch.tensor(1))
 
     trainer = make_trainer(loss=loss, optimizer=torch.optim.SGD, schedule=False)
     before = parameters(trainer)
@@ -274,7 +276,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_parameters_are_spoilt(bad):
 
     def loss(model, batch):
         seen.append(parameters(trainer))
-        return sum(parameter.sum() for parameter in model.parameters()) * batch
+        return Loss(sum(parameter.sum() for parameter in model.parameters()) * batch, torch.tensor(1))
 
     trainer = make_trainer(loss=loss)
     with pytest.raises(FloatingPointError, match=r"the loss of step 2 is (nan|-?inf)"):
@@ -285,7 +287,8 @@ def test_a_loss_that_is_not_finite_stops_before_the_parameters_are_spoilt(bad):
 
 def test_a_gradient_that_is_not_finite_stops_before_the_parameters_are_spoilt():
     def loss(model, batch):
-        return (next(model.parameters()) * 0).sum().sqrt()  # the root's slope at 0 is infinite
+        total = (next(model.parameters()) * 0).sum().sqrt()  # the root's slope at 0 is infinite
+        return Loss(total, torch.tensor(1))
 
     trainer = make_trainer(loss=loss)
     before = parameters(trainer)
@@ -310,7 +313,9 @@ def test_sequence_loss_is_over_next_tokens_without_padding():
         for t in range(batch.target.shape[1] - 1)
         if batch.target[row, t + 1] != 0
     ]
-    torch.testing.assert_close(sequence_loss(model, batch), torch.stack(expected).mean())
+    loss = sequence_loss(model, batch)
+    torch.testing.assert_close(loss.total, torch.stack(expected).sum())
+    assert loss.count == len(expected)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 50])

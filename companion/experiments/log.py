@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from companion.training import Record
+from companion.losses import Record
 
 
 class TensorBoard:

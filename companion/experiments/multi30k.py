@@ -6,49 +6,55 @@ For instance::
 
 The folder ``runs/bahdanau`` gets ``arguments.json``, checkpoints, curves for TensorBoard, and in the end
 ``vocabularies.json``, ``weights.safetensors``, the test split's ``translations.txt``, and ``result.json``.
-The same command again goes on from the last checkpoint, to the very same numbers.
+The same command again goes on from the last checkpoint, to the very same numbers. So does, with n processes
+on a machine's GPUs, or on its CPU where there is none (``--cpu`` would start only one)::
+
+    accelerate launch --multi_gpu --num_processes n -m companion.experiments.multi30k bahdanau
 """
 
 import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+from accelerate import PartialState
 from accelerate.utils import set_seed
-from sacrebleu.metrics import BLEU
 from torch import nn
 
 from companion.checkpoint import replacing
 from companion.data import multi30k
 from companion.data.batching import Batches, in_order
 from companion.data.vocabulary import SPECIAL
-from companion.decoding import Hypotheses, beam_search, greedy
 from companion.experiments.arguments import natural, penalty, positive, rate, share
-from companion.experiments.corpus import SOURCE, TARGET, TEST, TRAINING, VALIDATION, Corpus, load_corpus
+from companion.experiments.corpus import SOURCE, TARGET, TRAINING, VALIDATION, Corpus, load_corpus
+from companion.experiments.evaluation import evaluate
 from companion.experiments.log import TensorBoard
 from companion.experiments.record import VERSION, require_same_arguments, surroundings, write_json
 from companion.experiments.translators import add_models
-from companion.seq2seq import EncoderDecoder
-from companion.state import map_state
-from companion.training import Record, Trainer, held_out, sequence_loss, warmup_cosine
-from companion.translation import Search, translate
+from companion.losses import Record, held_out, sequence_loss
+from companion.schedule import warmup_cosine
+from companion.training import Trainer
 
-COMMAND = ("python", "-m", "companion.experiments.multi30k")
-MAX_LENGTH = 60
+NAME = "companion.experiments.multi30k"
 WARMUP = 50
 WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
 
 
-def make_trainer(model: nn.Module, arguments: argparse.Namespace) -> Trainer:
-    """Adam, its rate rising for the first steps and falling to 0 at the last."""
+def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
+    """A new model, trained by Adam, whose rate rises for the first steps and falls to 0 at the last."""
+    torch.manual_seed(arguments.seed)
+    model = arguments.build(len(corpus.source), len(corpus.target), arguments)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.rate, betas=(0.9, 0.98))
     schedule = warmup_cosine(optimizer, min(WARMUP, arguments.steps), arguments.steps)
-    return Trainer(model, optimizer, sequence_loss, schedule)
+    trainer = Trainer(model, optimizer, sequence_loss, schedule)
+    set_seed(arguments.seed, device_specific=True)  # from here on every process draws its own dropout
+    return trainer
 
 
 def train(trainer: Trainer, corpus: Corpus, arguments: argparse.Namespace) -> list[Record]:
@@ -69,59 +75,25 @@ def train(trainer: Trainer, corpus: Corpus, arguments: argparse.Namespace) -> li
         )
 
 
-def test(
-    model: EncoderDecoder, corpus: Corpus, arguments: argparse.Namespace
-) -> tuple[dict[str, Any], list[str]]:
-    """The figures of the test split, and its translations by beam search."""
-    batches = [batch for _, batch in in_order(corpus.pairs[TEST], arguments.batch_size)]
-    greedily = translate_test(model, corpus, greedy)
-    beam = translate_test(model, corpus, best_of_beam(arguments.beam, arguments.length_penalty))
-    bleu = {"greedy": score(greedily, corpus.references), "beam": score(beam, corpus.references)}
-    return held_out(model, batches) | bleu, beam
-
-
-def translate_test(model: EncoderDecoder, corpus: Corpus, search: Search) -> list[str]:
-    """The model's translation of each test sentence, its tokens with spaces between."""
-    found = translate(model, [source for source, _ in corpus.pairs[TEST]], search, MAX_LENGTH)
-    return [" ".join(corpus.target.decode(tokens)) for tokens, _ in found]
-
-
-def best_of_beam(width: int, length_penalty: float) -> Search:
-    """Beam search that returns the best sentence alone."""
-
-    def search(step: Any, state: Any, max_length: int) -> Hypotheses:
-        found = beam_search(step, state, max_length, width, length_penalty)
-        return map_state(lambda tensor: tensor[:, 0], found)
-
-    return search
-
-
-def score(translations: list[str], references: list[str]) -> dict[str, Any]:
-    """BLEU over spaCy's tokens in lower case, as in the tutorials, and sacrebleu's signature of it."""
-    metric = BLEU(lowercase=True, tokenize="none", force=True)
-    bleu = metric.corpus_score(translations, [references]).score
-    return {"bleu": bleu, "signature": str(metric.get_signature())}
-
-
-def run(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
-    """The whole experiment, from the data to the files of results.
+def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
+    """The whole experiment, from the data to the files of results, which the main process writes.
 
     Raises:
         ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
         OSError: the data is not there and cannot be fetched.
     """
-    arguments.output = arguments.output or Path("runs", arguments.model)
+    folder = arguments.output = arguments.output or Path("runs", arguments.model)
     described = {name: value for name, value in vars(arguments).items() if name not in ("output", "build")}
     corpus = load_corpus(arguments.sentences)
-    torch.manual_seed(arguments.seed)
-    model = arguments.build(len(corpus.source), len(corpus.target), arguments)
-    trainer = make_trainer(model, arguments)
-    set_seed(arguments.seed)
+    trainer = make_trainer(corpus, arguments)
+    processes, main_process = trainer.accelerator.num_processes, trainer.accelerator.is_main_process
     trained = {name: value for name, value in described.items() if name not in WITHOUT_TRAINING}
-    require_same_arguments(arguments.output, trained)
-    write_json(arguments.output / "arguments.json", trained)
+    require_same_arguments(folder, trained)
+    if main_process:
+        write_json(folder / "arguments.json", trained)
     history = train(trainer, corpus, arguments)
-    figures, translations = test(model, corpus, arguments)
+    search = arguments.beam, arguments.length_penalty
+    figures, translations = evaluate(trainer.model, corpus, arguments.batch_size, *search)
     files = [f"{split}.{language}.gz" for split in corpus.pairs for language in (SOURCE, TARGET)]
     result = {
         "version": VERSION,
@@ -129,14 +101,21 @@ def run(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
         "model": arguments.model,
         "test": figures,
         "history": history,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in trainer.model.parameters()),
         "vocabularies": {SOURCE: len(corpus.source), TARGET: len(corpus.target)},
         "arguments": described,
-        "command": command,
+        "command": command(processes, options),
         "data": {name: multi30k.SHA256[name] for name in files},
-    } | surroundings(processes=1)
-    write_results(arguments.output, result, model, corpus, translations)
+    } | surroundings(processes)
+    if main_process:
+        write_results(folder, result, trainer.model, corpus, translations)
     return result
+
+
+def command(processes: int, options: Sequence[str]) -> str:
+    """What to type for such a run."""
+    launcher = ["accelerate", "launch", "--multi_gpu", "--num_processes", str(processes)]
+    return shlex.join([*(launcher if processes > 1 else ["python"]), "-m", NAME, *options])
 
 
 def write_results(
@@ -156,10 +135,10 @@ def main() -> None:
     """Read the arguments, run, and print the figures of the test split, or in a line what is wrong."""
     command_line = parser()
     try:
-        result = run(command_line.parse_args(), shlex.join([*COMMAND, *sys.argv[1:]]))
+        result = run(command_line.parse_args(), sys.argv[1:])
     except (ValueError, OSError) as error:
         command_line.error(str(error))
-    print(json.dumps(result["test"], indent=2))
+    PartialState().print(json.dumps(result["test"], indent=2))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -184,7 +163,7 @@ def parser() -> argparse.ArgumentParser:
     add("--length-penalty", type=penalty, default=1.0, help="GNMT's, in the beam search")
     add("--sentences", type=positive, help="take only so many sentence pairs of each split, for a trial")
     parser = argparse.ArgumentParser(
-        prog=shlex.join(COMMAND),
+        prog=f"python -m {NAME}",
         description="Train a model on Multi30k, German to English; the same command again resumes.",
     )
     add_models(parser, shared)

@@ -1,0 +1,48 @@
+"""The figures of a translator on the test split."""
+
+from typing import Any
+
+from sacrebleu.metrics import BLEU
+
+from companion.data.batching import in_order
+from companion.decoding import Hypotheses, beam_search, greedy
+from companion.experiments.corpus import TEST, Corpus
+from companion.losses import held_out
+from companion.state import map_state
+from companion.translation import Search, translate
+
+MAX_LENGTH = 60
+
+
+def evaluate(
+    model: Any, corpus: Corpus, batch_size: int, beam: int, length_penalty: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Loss, perplexity, BLEU of greedy and of beam search; and the translations of the latter."""
+    batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
+    greedily = translate_test(model, corpus, greedy)
+    widely = translate_test(model, corpus, best_of_beam(beam, length_penalty))
+    bleu = {"greedy": score(greedily, corpus.references), "beam": score(widely, corpus.references)}
+    return held_out(model, batches) | bleu, widely
+
+
+def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
+    """The model's translation of each test sentence, its tokens with spaces between."""
+    found = translate(model, [source for source, _ in corpus.pairs[TEST]], search, MAX_LENGTH)
+    return [" ".join(corpus.target.decode(tokens)) for tokens, _ in found]
+
+
+def best_of_beam(width: int, length_penalty: float) -> Search:
+    """Beam search that returns the best sentence alone."""
+
+    def search(step: Any, state: Any, max_length: int) -> Hypotheses:
+        found = beam_search(step, state, max_length, width, length_penalty)
+        return map_state(lambda tensor: tensor[:, 0], found)
+
+    return search
+
+
+def score(translations: list[str], references: list[str]) -> dict[str, Any]:
+    """BLEU over spaCy's tokens in lower case, as in the tutorials, and sacrebleu's signature of it."""
+    metric = BLEU(lowercase=True, tokenize="none", force=True)
+    bleu = metric.corpus_score(translations, [references]).score
+    return {"bleu": bleu, "signature": str(metric.get_signature())}

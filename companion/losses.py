@@ -1,0 +1,68 @@
+"""What training makes small, and what is measured on sentences held out."""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from accelerate.utils import send_to_device
+from jaxtyping import Float, Num
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from companion.data.batching import Batch
+from companion.data.vocabulary import PAD
+
+Record = dict[str, int | float]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum, and over how many things, so that the mean can be taken over several batches or processes."""
+
+    total: Float[Tensor, ""]
+    count: Num[Tensor, ""]
+
+
+def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
+    """The cross-entropy of the next target tokens, each given the source and the true tokens before it.
+
+    ::
+
+        total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   count = N target tokens, padding not among them
+    """
+    logits, following = model(batch.source, batch.target[:, :-1]), batch.target[:, 1:]
+    total = cross_entropy(logits.flatten(0, 1), following.flatten(), ignore_index=PAD, reduction="sum")
+    return Loss(total, (following != PAD).sum())
+
+
+def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
+    """The mean :func:`sequence_loss` of all tokens of all batches, and its exponential.
+
+    Raises:
+        ValueError: no batch has a target token.
+    """
+    device = next(model.parameters()).device
+    total, tokens = 0.0, 0
+    with evaluating(model):
+        for batch in batches:
+            loss = sequence_loss(model, send_to_device(batch, device))
+            total, tokens = total + loss.total.item(), tokens + int(loss.count)
+    if not tokens:
+        raise ValueError("there is no target token to measure the loss of")
+    mean = total / tokens
+    return {"held_out_loss": mean, "perplexity": math.exp(mean) if mean < 709 else math.inf}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """In the block the model is in evaluation mode and no gradient is kept; then it is as it was before."""
+    before = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in before.items():
+            module.training = training
