@@ -44,7 +44,7 @@ class Additive(Attention):
         """``vᵀ tanh(W s + U h)`` for every query with every key; ``key`` is already ``U h``."""
         check_size("query", query, self.W.in_features)
         check_size("projected key", key, self.U.out_features)
-        return torch.tanh(self.W(query).unsqueeze(-2) + key.unsqueeze(-3)) @ self.v
+        return (self.W(query).unsqueeze(-2) + key.unsqueeze(-3)).tanh_() @ self.v
 
 
 class Encoder(nn.Module):

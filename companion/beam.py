@@ -27,11 +27,11 @@ def beam_search(
     A sentence Y competes with a score, GNMT's, for the source X whose position j got the weight α_ij when
     word i was written::
 
-        score(Y) = log p(Y | X) / ((5 + |Y|) / 6)^length_penalty
+        score(Y) = log p(Y | X) / ((5 + length of Y) / 6)^length_penalty
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    where |Y| counts the words and ``<eos>``, and j runs over the words of the source, those that ``mask``
-    names, or all. The beginnings in the beam, all equally long, are compared by their log-probability alone.
+    where the length counts the words and ``<eos>``, and j runs over the words of the source: the positions
+    that ``mask`` names, or all. The beginnings in the beam, all equally long, are compared by their log-probability alone.
 
     The search of a sentence ends when no beginning can still overtake its ``width`` best. At ``max_length``
     what has not ended competes as it is. Without penalties a beam of width 1 is greedy search; one as wide as
@@ -113,10 +113,11 @@ def _start(first: Int[Tensor, " b"], width: int) -> _Beam:
 def _extend(alive: _Beam, logits: Float[Tensor, "bn v"], length: int) -> _Beam:
     """The most probable continuations by one word, twice as many as the beam is wide."""
     sentences, width = alive.log_probs.shape
-    log_probs = next_log_probs(logits).unflatten(0, (sentences, width)) + alive.log_probs[..., None]
-    vocabulary = log_probs.shape[-1]
-    best, places = log_probs.flatten(1).topk(width * min(2, vocabulary))
-    return _Beam(best, best, places % vocabulary, places // vocabulary, torch.full_like(places, length))
+    log_probs, words = next_log_probs(logits).topk(min(2 * width, logits.shape[-1]))
+    continued = (log_probs.unflatten(0, (sentences, width)) + alive.log_probs[..., None]).flatten(1)
+    log_probs, places = continued.topk(min(2 * width, continued.shape[1]))
+    tokens, parents = words.view(sentences, -1).gather(1, places), places // words.shape[-1]
+    return _Beam(log_probs, log_probs, tokens, parents, torch.full_like(places, length))
 
 
 def _gnmt(length: Any, length_penalty: float) -> Any:

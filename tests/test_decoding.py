@@ -478,11 +478,11 @@ def test_what_changed_once_is_moved_from_then_on():
     def step(token, state):
         (first,) = state
         if (token == BOS).all():
-            logits = torch.tensor([[-9.0, -9.0, -9.0, 1.0, 1.1]])
+            logits = torch.tensor([[-torch.inf, -torch.inf, -9.0, 1.0, 1.1]])
             return Step(logits.expand(len(token), -1), state, None)
         first = torch.where(first == 0, token, first) if (first == 0).any() else first
         ending = torch.where(first == 3, 5.0, -5.0)  # after 3 the sentence ends, after 4 it goes on
-        logits = torch.zeros(len(token), 5)
+        logits = torch.tensor([[-torch.inf, -torch.inf, 0.0, 0.0, 0.0]]).repeat(len(token), 1)
         logits[:, EOS] = ending
         return Step(logits, (first,), None)
 
