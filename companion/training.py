@@ -99,7 +99,7 @@ class Trainer:
 
     def _descend(self, batch: Any) -> float:
         self.optimizer.zero_grad()
-        rows, weight = self._own(batch)
+        rows, weight = share(batch, self.accelerator.process_index, self.accelerator.num_processes)
         with self.accelerator.autocast():
             loss = self.loss(self._shared, send_to_device(rows, self.accelerator.device))
         sums = self.accelerator.reduce(
@@ -115,15 +115,6 @@ class Trainer:
         if self.schedule is not None and not self.optimizer.step_was_skipped:
             self.schedule.step()
         return value
-
-    def _own(self, batch: Any) -> tuple[Any, float]:
-        """The rows of this process, and their weight: 0 for the first row, where it would have none."""
-        number, processes = self.accelerator.process_index, self.accelerator.num_processes
-        if processes == 1:
-            return batch, 1.0
-        enough = number < find_batch_size(batch)
-        rows = slice(number, None, processes) if enough else slice(1)
-        return recursively_apply(lambda tensor: tensor[rows], batch), float(enough)
 
     def _require_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
@@ -176,6 +167,18 @@ class Trainer:
         parts = {name: part if part is None else part.state_dict() for name, part in self._parts().items()}
         progress = {"step": self.step, "history": self.history, "losses": self._losses}
         return parts | progress | {"settings": self._settings, "random": gather_object([random_state()])}
+
+
+def share(batch: Any, process: int, processes: int) -> tuple[Any, float]:
+    """The rows of a batch that one of several processes takes, and their weight in the sums: 1.
+
+    Where no row is left for it, it takes the first with weight 0, for it must take part in the step.
+    """
+    if processes == 1:
+        return batch, 1.0
+    enough = process < find_batch_size(batch)
+    rows = slice(process, None, processes) if enough else slice(1)
+    return recursively_apply(lambda tensor: tensor[rows], batch), float(enough)
 
 
 def _precision(device: torch.device) -> str:

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from companion.checkpoint import read
+from companion.data.batching import Batch
+from companion.training import share
 from tests import together
 from tests.together import LAUNCH, ON_THE_CPU
 
@@ -44,6 +46,18 @@ def test_two_processes_end_with_the_numbers_of_one(folders):
         assert records[0] == pytest.approx(records[1], rel=1e-9)
     for name, weight in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], weight, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8])
+def test_processes_share_a_batch_each_row_once(rows, processes):
+    batch = Batch(torch.arange(rows)[:, None], 10 + torch.arange(rows)[:, None])
+    shares = [share(batch, process, processes) for process in range(processes)]
+    taken = torch.cat([torch.cat(part, 1) for part, weight in shares if weight == 1])
+    assert sorted(taken.tolist()) == [[row, 10 + row] for row in range(rows)]
+    for part, _ in shares[rows:]:
+        assert torch.equal(torch.cat(part, 1), torch.tensor([[0, 10]]))
+    assert [weight for _, weight in shares] == [float(process < rows) for process in range(processes)]
 
 
 def test_the_main_process_alone_shows_progress(folders):
