@@ -31,7 +31,8 @@ def beam_search(
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
     where the length counts the words and ``<eos>``, and j runs over the words of the source: the positions
-    that ``mask`` names, or all. The beginnings in the beam, all equally long, are compared by their log-probability alone.
+    that ``mask`` names, or all. The beginnings in the beam, all equally long, are compared by their
+    log-probability alone.
 
     The search of a sentence ends when no beginning can still overtake its ``width`` best. At ``max_length``
     what has not ended competes as it is. Without penalties a beam of width 1 is greedy search; one as wide as

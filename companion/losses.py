@@ -1,9 +1,10 @@
 """What training makes small, and what is measured on sentences held out."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from accelerate.utils import send_to_device
@@ -37,8 +38,32 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
     return Loss(total, (following != PAD).sum())
 
 
-def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
-    """The mean :func:`sequence_loss` of all tokens of all batches, and its exponential.
+def free_running_loss(model: Any, batch: Batch) -> Loss:
+    """The cross-entropy of the target tokens, each given the source and the words that the model wrote.
+
+    ::
+
+        ŷ_i0 = <bos>,   ŷ_it = argmax p(y | ŷ_{i,<t}, x_i)
+        total = − Σ_{i,t} log p(y_it | ŷ_{i,<t}, x_i)
+
+    A model that writes a good sentence in other words, or the same words one place later, pays for each of
+    them. So this is no likelihood of the target, but some tutorials report its exponential as perplexity.
+    """
+    token, state = batch.target[:, 0], model.start(batch.source)
+    total = torch.zeros((), device=token.device)
+    for following in batch.target[:, 1:].unbind(1):
+        logits, state, _ = model.step(token, state)
+        total = total + cross_entropy(logits, following, ignore_index=PAD, reduction="sum")
+        token = logits.argmax(-1)
+    return Loss(total, (batch.target[:, 1:] != PAD).sum())
+
+
+def held_out(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss: Callable[[nn.Module, Batch], Loss] = sequence_loss,
+) -> Record:
+    """The mean loss of all tokens of all batches, and its exponential.
 
     Raises:
         ValueError: no batch has a target token.
@@ -47,8 +72,8 @@ def held_out(model: nn.Module, batches: Iterable[Batch]) -> Record:
     total, tokens = 0.0, 0
     with evaluating(model):
         for batch in batches:
-            loss = sequence_loss(model, send_to_device(batch, device))
-            total, tokens = total + loss.total.item(), tokens + int(loss.count)
+            found = loss(model, send_to_device(batch, device))
+            total, tokens = total + found.total.item(), tokens + int(found.count)
     if not tokens:
         raise ValueError("there is no target token to measure the loss of")
     mean = total / tokens

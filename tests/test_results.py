@@ -40,6 +40,7 @@ def made_up(model, number=1):
             "test": {
                 "held_out_loss": 2.0,
                 "perplexity": 7.001 + number,
+                "free_running": {"held_out_loss": 3.0, "perplexity": 21.551 + number},
                 "greedy": {"bleu": 31.114 + number, "signature": "some:signature"},
                 "beam": {"bleu": 33.336 + number, "signature": "some:signature"},
             },
@@ -99,19 +100,20 @@ def test_the_table_is_made_from_the_files(site):
     table = re.search(r"<table.*?</table>", text, re.DOTALL)[0]
     rows = [cells_of(row) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
     assert rows[0] == list(header([Row("", "", "", "", made_up(model)) for model in MODELS]))
-    assert rows[0][5].endswith("beam 5")
+    assert rows[0][6].endswith("beam 5")
     for number, (model, row) in enumerate(zip(MODELS, rows[1:], strict=True)):
         name, *published = (
             cell.strip() for cell in re.search(rf"^{model} \|(.*)$", PAGE, re.MULTILINE)[1].split("|")
         )
-        assert [row[0], row[1], row[3], row[6]] == [name, *published]
+        assert [row[0], row[1], row[4], row[7]] == [name, *published]
         measured = [
+            f"{21 + number}.55",
             f"{7 + number}.00",
             f"{31 + number}.11",
             f"{33 + number}.34",
             f"{1_234_567 + number:,}",
         ]
-        assert [row[2], row[4], row[5], row[7]] == measured
+        assert [row[2], row[3], row[5], row[6], row[8]] == measured
         assert f"multi30k {model} --steps {number}" in plain(text)
         assert f"Seed {40 + number}." in plain(text)
 
@@ -129,7 +131,11 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
     write(folder, "other", made_up("other") | {"version": VERSION + 1})
     write(folder, "damaged", json.dumps(made_up("damaged"))[:-9])
     write(folder, "renamed", made_up("gru"))
-    write(folder, "hollow", made_up("hollow") | {"test": {"perplexity": 1.0}})
+    write(
+        folder,
+        "hollow",
+        made_up("hollow") | {"test": {"perplexity": 1.0, "free_running": {"perplexity": 1.0}}},
+    )
     rows = {
         "missing": r"missing\.json",
         "other": rf"other\.json is a result of version {VERSION + 1}, but version {VERSION}",

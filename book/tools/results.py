@@ -80,13 +80,11 @@ def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
 
 def table(rows: list[Row]) -> list[str]:
     """The lines of the table, published and measured side by side."""
-    lines = [header(rows), ("---",) + ("---:",) * 7]
+    lines = [header(rows), ("---",) + ("---:",) * 8]
     for row in rows:
-        perplexity, greedy, beam, parameters = measured(row.result)
-        published = row.perplexity, row.bleu, row.parameters
-        lines.append(
-            (row.name, published[0], perplexity, published[1], greedy, beam, published[2], parameters)
-        )
+        free_running, perplexity, greedy, beam, parameters = measured(row.result)
+        perplexities = row.perplexity, free_running, perplexity
+        lines.append((row.name, *perplexities, row.bleu, greedy, beam, row.parameters, parameters))
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
@@ -95,8 +93,9 @@ def header(rows: list[Row]) -> tuple[str, ...]:
     widths = sorted({row.result["arguments"]["beam"] for row in rows})
     return (
         "model",
-        "published perplexity",
-        "our perplexity",
+        "published perplexity, own words",
+        "our perplexity, own words",
+        "our perplexity, right words",
         "published BLEU",
         "our BLEU, greedy",
         f"our BLEU, beam {' or '.join(map(str, widths))}",
@@ -105,12 +104,13 @@ def header(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-def measured(result: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Perplexity, BLEU of greedy and of beam search, and the parameters, as the table prints them."""
+def measured(result: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """Both perplexities, BLEU of greedy and of beam search, and the parameters, as the table prints them."""
     test = result["test"]
-    perplexity = "∞" if test["perplexity"] is None else f"{test['perplexity']:.2f}"
+    perplexities = (test["free_running"]["perplexity"], test["perplexity"])
+    free_running, forced = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
     greedy, beam = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
-    return perplexity, greedy, beam, f"{result['parameters']:,}"
+    return free_running, forced, greedy, beam, f"{result['parameters']:,}"
 
 
 def provenance(row: Row) -> list[str]:

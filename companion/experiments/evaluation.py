@@ -7,7 +7,7 @@ from sacrebleu.metrics import BLEU
 from companion.data.batching import in_order
 from companion.decoding import Hypotheses, beam_search, greedy
 from companion.experiments.corpus import TEST, Corpus
-from companion.losses import held_out
+from companion.losses import free_running_loss, held_out
 from companion.state import map_state
 from companion.translation import Search, translate
 
@@ -17,12 +17,16 @@ MAX_LENGTH = 60
 def evaluate(
     model: Any, corpus: Corpus, batch_size: int, beam: int, length_penalty: float
 ) -> tuple[dict[str, Any], list[str]]:
-    """Loss, perplexity, BLEU of greedy and of beam search; and the translations of the latter."""
+    """Losses and perplexities, BLEU of greedy and of beam search; and the translations of the latter.
+
+    ``free_running`` is :func:`companion.losses.free_running_loss`, which the best-known tutorials report.
+    """
     batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
     greedily = translate_test(model, corpus, greedy)
     widely = translate_test(model, corpus, best_of_beam(beam, length_penalty))
     bleu = {"greedy": score(greedily, corpus.references), "beam": score(widely, corpus.references)}
-    return held_out(model, batches) | bleu, widely
+    free_running = {"free_running": held_out(model, batches, free_running_loss)}
+    return held_out(model, batches) | free_running | bleu, widely
 
 
 def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
