@@ -1,8 +1,9 @@
 """Writing a sentence word by word: greedy search, sampling and beam search, for any model that takes steps.
 
 ``step(token, state) -> Step`` is all that a search knows of a model, and ``state`` is whatever the model
-returned last, its batch axis first. All sentences of a batch are searched together. A model with dropout
-must be in evaluation mode (``model.eval()``).
+returned last, its batch axis first; a step changes no tensor of it in place, but returns new ones. All
+sentences of a batch are searched together. A model with dropout must be in evaluation mode
+(``model.eval()``).
 """
 
 import math
@@ -63,8 +64,11 @@ def sample(
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
 
+    limits = torch.finfo(torch.float32)
+
     def draw(log_probs: Tensor) -> Tensor:
-        drawn_from = log_probs / temperature
+        below_the_best = log_probs - log_probs.amax(-1, keepdim=True)  # or all overflow, by a low temperature
+        drawn_from = below_the_best / min(max(temperature, limits.tiny), limits.max)
         if top_k is not None:
             drawn_from = _most_probable(drawn_from, top_k)
         if top_p is not None:

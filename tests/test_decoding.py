@@ -528,6 +528,9 @@ P = [0.05, 0.1, 0.15, 0.3, 0.4]
         ({"top_p": 1.0}, P),
         ({"top_k": 3, "top_p": 0.8}, [0, 0, 0, 3 / 7, 4 / 7]),  # .7 of .85, which is .82
         ({"temperature": 1e-3}, [0, 0, 0, 0, 1]),
+        ({"temperature": 1e-40}, [0, 0, 0, 0, 1]),  # where every log-probability over it is −∞
+        ({"temperature": 1e-300, "top_k": 2}, [0, 0, 0, 0, 1]),
+        ({"temperature": 1e300}, [0.2] * 5),
     ],
 )
 def test_words_are_drawn_as_often_as_their_probability_says(how, expected):
@@ -536,6 +539,11 @@ def test_words_are_drawn_as_often_as_their_probability_says(how, expected):
     assert (found[expected == 0] == 0).all()
     deviation = (expected * (1 - expected) / 20_000).sqrt()
     assert ((found - expected).abs() <= 4 * deviation + 1e-6).all()
+
+
+def test_an_impossible_word_stays_so_at_any_temperature():
+    found = sample(by_hand, torch.zeros(500, 1), 2, temperature=1e300)
+    assert set(found.tokens[:, 0].tolist()) == {EOS, 3}
 
 
 @few
