@@ -77,7 +77,7 @@ def held_out(
     if not tokens:
         raise ValueError("there is no target token to measure the loss of")
     mean = total / tokens
-    return {"held_out_loss": mean, "perplexity": math.exp(mean) if mean < 709 else math.inf}
+    return {"held_out_loss": mean, "perplexity": math.inf if mean > 709 else math.exp(mean)}
 
 
 @contextmanager

@@ -339,6 +339,13 @@ def test_a_loss_too_large_for_its_exponential_has_infinite_perplexity():
     assert figures == {"held_out_loss": pytest.approx(1000), "perplexity": math.inf}
 
 
+def test_a_loss_that_is_no_number_has_a_perplexity_that_is_none():
+    model = Tiny()
+    torch.nn.init.constant_(model.output.bias, math.nan)
+    figures = held_out(model, [batch for _, batch in in_order(PAIRS, 8)])
+    assert figures == pytest.approx({"held_out_loss": math.nan, "perplexity": math.nan}, nan_ok=True)
+
+
 def test_evaluating_restores_each_module_and_gradients():
     model = Tiny()
     model.embedding.eval()
