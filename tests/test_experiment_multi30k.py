@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -262,6 +263,15 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsy
     with pytest.raises(SystemExit):
         multi30k.main()
     assert "train.de.gz is not in" in capsys.readouterr().err
+
+
+def test_a_training_that_diverges_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsys):
+    options = f"gru --output {tmp_path / 'run'} {SMALL} --steps 20 --sentences 10 --rate 1e38"
+    monkeypatch.setattr(sys, "argv", ["multi30k", *options.split()])
+    with pytest.raises(SystemExit) as stopped:
+        multi30k.main()
+    assert stopped.value.code == 2
+    assert re.search(r"error: the (loss|gradient's norm) of step \d+ is (nan|inf)", capsys.readouterr().err)
 
 
 def test_without_a_named_folder_a_run_goes_to_one_of_its_model(tmp_path, synthetic, monkeypatch):

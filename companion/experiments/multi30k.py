@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     Raises:
         ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
         OSError: the data is not there and cannot be fetched.
+        FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
     """
     folder = arguments.output = arguments.output or Path("runs", arguments.model)
     described = {name: value for name, value in vars(arguments).items() if name not in ("output", "build")}
@@ -136,7 +137,7 @@ def main() -> None:
     command_line = parser()
     try:
         result = run(command_line.parse_args(), sys.argv[1:])
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         command_line.error(str(error))
     PartialState().print(json.dumps(result["test"], indent=2))
 
