@@ -173,12 +173,17 @@ def share(batch: Any, process: int, processes: int) -> tuple[Any, float]:
     """The rows of a batch that one of several processes takes, and their weight in the sums: 1.
 
     Where no row is left for it, it takes the first with weight 0, for it must take part in the step.
+
+    Raises:
+        TypeError: there are several processes, and the batch holds something that is no tensor, nor a tuple,
+            list or dictionary of them: nothing says which part of it belongs to which rows.
     """
     if processes == 1:
         return batch, 1.0
     enough = process < find_batch_size(batch)
     rows = slice(process, None, processes) if enough else slice(1)
-    return recursively_apply(lambda tensor: tensor[rows], batch), float(enough)
+    part = recursively_apply(lambda tensor: tensor[rows], batch, error_on_other_type=True)
+    return part, float(enough)
 
 
 def _precision(device: torch.device) -> str:

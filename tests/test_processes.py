@@ -60,6 +60,14 @@ def test_processes_share_a_batch_each_row_once(rows, processes):
     assert [weight for _, weight in shares] == [float(process < rows) for process in range(processes)]
 
 
+@pytest.mark.parametrize("other", ["a name", 3, None])
+def test_what_cannot_be_shared_is_refused_and_not_given_to_all(other):
+    batch = torch.zeros(4, 2), {"more": [torch.ones(4), other]}
+    assert share(batch, 0, 1) == (batch, 1.0)
+    with pytest.raises(TypeError, match=type(other).__name__):
+        share(batch, 0, 2)
+
+
 def test_the_main_process_alone_shows_progress(folders):
     assert folders[2].count(" 0/30 ") == 1
 
