@@ -35,10 +35,10 @@ def beam_search(
     log-probability alone.
 
     The search of a sentence ends when no beginning can still overtake its ``width`` best. At ``max_length``
-    what has not ended competes as it is. Without penalties a beam of width 1 is greedy search, unless two words
-    are equally probable, of which either may be taken; one as wide as the space of sentences is exhaustive. A
-    beam may be wider than the vocabulary: it fills up as the sentences grow. If fewer sentences than ``width``
-    exist, the rest have log-probability −∞ and hold padding alone.
+    what has not ended competes as it is. Without penalties a beam of width 1 is greedy search, unless two
+    words are equally probable, of which either may be taken; one as wide as the space of sentences is
+    exhaustive. A beam may be wider than the vocabulary: it fills up as the sentences grow. If fewer sentences
+    than ``width`` exist, the rest have log-probability −∞ and hold padding alone.
 
     Source: Wu et al. 2016, section 7, equation (14). Deviation: a position without any weight, whose
     logarithm would be −∞, counts as one with the smallest positive number.

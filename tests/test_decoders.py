@@ -112,17 +112,6 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
             assert found.tokens[row, place].tolist() == [*sentence, *[0] * (3 - len(sentence))]
 
 
-def test_a_step_changes_nothing_in_place(model):
-    """Beam search relies on it: it does not move what a step returns as it got it."""
-    state = model.start(SOURCE)
-    for token in TARGET.unbind(1):
-        before = map_state(torch.clone, state)
-        after = model.step(token, state).state
-        for found, expected in zip(tensors(state), tensors(before), strict=True):
-            assert torch.equal(found, expected)
-        state = after
-
-
 # Padding
 
 
