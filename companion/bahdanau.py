@@ -44,7 +44,7 @@ class Additive(Attention):
         """``vᵀ tanh(W s + U h)`` for every query with every key; ``key`` is already ``U h``."""
         check_size("query", query, self.W.in_features)
         check_size("projected key", key, self.U.out_features)
-        return (self.W(query).unsqueeze(-2) + key.unsqueeze(-3)).tanh_() @ self.v
+        return torch.tanh_(self.W(query).unsqueeze(-2) + key.unsqueeze(-3)) @ self.v
 
 
 class Encoder(nn.Module):
