@@ -37,8 +37,8 @@ class Trainer:
     Several processes, as ``accelerate launch`` starts them, share each batch: every tensor in it has the rows
     on its first axis, and of n processes number i takes the rows i, i + n, i + 2n … The gradient is that of
     the mean over all of them, so that, apart from what is drawn at random, training is the same on any number
-    of processes up to rounding. The loss must use the model by calling it. All processes call the methods;
-    the main one alone shows progress and writes.
+    of processes up to rounding. The loss must use the model by calling it, with all parameters taking
+    part in the result. All processes call the methods; the main one alone shows progress and writes.
     """
 
     def __init__(

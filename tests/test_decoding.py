@@ -436,6 +436,22 @@ def test_coverage_prefers_the_sentence_that_looks_everywhere():
     torch.testing.assert_close(covering.log_probs, without.log_probs.flip(1))
 
 
+def test_coverage_is_summed_in_at_least_32_bits():
+    """After one look of 1/2 come 59 of 0.0015, of which none would move a sum of bfloat16's 8 bits."""
+
+    def step(token, state):
+        (written,) = state
+        first = torch.tensor([0.0, 0.0, 0.6, 0.4]).expand(len(token), -1)
+        ends = (written == 59)[:, None]
+        later = torch.where(ends, torch.tensor([0.0, 0.0, 1.0, 0.0]), torch.tensor([0.0, 0.0, 0.0, 1.0]))
+        begins = (token == BOS)[:, None]
+        looked = torch.where(begins, 0.5, 0.0015).bfloat16()
+        return Step(torch.where(begins, first, later).log(), (written + 1,), looked)
+
+    found = beam_search(step, (torch.zeros(1),), 70, 2, coverage_penalty=10.0)
+    assert [length_of(sentence) for sentence in found.tokens[0]] == [60, 1]
+
+
 def test_coverage_stops_early_only_if_padding_is_masked():
     """Where padding counts as words, every sentence seems to leave something out, and the search goes on."""
     calls = []
@@ -539,6 +555,10 @@ def test_words_are_drawn_as_often_as_their_probability_says(how, expected):
     assert (found[expected == 0] == 0).all()
     deviation = (expected * (1 - expected) / 20_000).sqrt()
     assert ((found - expected).abs() <= 4 * deviation + 1e-6).all()
+
+
+def test_a_nucleus_that_has_its_share_exactly_is_full():
+    assert shares([0.5, 0.25, 0.25], top_p=0.5).tolist() == [1, 0, 0]
 
 
 def test_an_impossible_word_stays_so_at_any_temperature():

@@ -297,6 +297,15 @@ def test_a_gradient_that_is_not_finite_stops_before_the_parameters_are_spoilt():
     assert all(torch.equal(value, before[name]) for name, value in parameters(trainer).items())
 
 
+def test_the_gradient_is_clipped_to_the_norm_that_was_asked_for():
+    model = Tiny()
+    before = [parameter.clone() for parameter in model.parameters()]
+    trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=1.0), sequence_loss, clip=0.01)
+    trainer.fit(Batches(PAIRS, 8, seed=0), 1)
+    moved = [now.cpu() - then for now, then in zip(model.parameters(), before, strict=True)]
+    assert sum(part.square().sum() for part in moved).sqrt().item() == pytest.approx(0.01, rel=1e-3)
+
+
 @pytest.mark.parametrize(("steps", "every"), [(0, 1), (3, 0)])
 def test_too_few_steps_are_named(steps, every):
     with pytest.raises(ValueError, match=f"are {steps} and {every}"):
