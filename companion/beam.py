@@ -44,9 +44,9 @@ def beam_search(
     logarithm would be −∞, counts as one with the smallest positive number.
 
     Raises:
-        ValueError: ``width`` or ``max_length`` is below 1, a penalty is negative or not finite, the state
-            holds no sentence, or there is a coverage penalty for a model that does not look, or with a mask
-            of another shape than its weights.
+        ValueError: ``width`` or ``max_length`` is below 1, a penalty is negative or not finite, the one for
+            the length is so great that scores would vanish, the state holds no sentence, or there is a
+            coverage penalty for a model that does not look, or with a mask of another shape than its weights.
         FloatingPointError: the model gives a sentence no probability.
     """
     if width < 1:
@@ -56,22 +56,24 @@ def beam_search(
             f"penalties must be finite and at least 0, but are {length_penalty} for the length "
             f"and {coverage_penalty} for the coverage"
         )
+    if length_penalty * math.log((5 + max(max_length, 1)) / 6) > 80:  # e^80 still divides in float32
+        raise ValueError(f"a length penalty of {length_penalty} is too great for {max_length} words")
     first = first_tokens(state, max_length)
     state = map_state(lambda x: x.repeat_interleave(width, 0), state)
     given = tensors(state)
     alive, ended = _start(first, width), None
-    covered, bonus = None, torch.zeros_like(alive.scores)
+    covered, coverage = None, torch.zeros_like(alive.scores)
     history: list[_Written] = []
     for length in range(1, max_length + 1):
         logits, state, looked = step(alive.tokens.flatten(), state)
         looked = looked if looked is None else looked.unflatten(0, (-1, width))
         if coverage_penalty:
             covered = _cover(covered, looked, mask)
-            bonus = coverage_penalty * covered.clamp(torch.finfo(covered.dtype).tiny, 1).log().sum(-1)
+            coverage = coverage_penalty * covered.clamp(torch.finfo(covered.dtype).tiny, 1).log().sum(-1)
         candidates = _extend(alive, logits, length)
         ends = candidates.tokens == EOS
         within = ends & (torch.arange(ends.shape[1], device=ends.device) < width)
-        ended = _best(_join(ended, _only(_score(candidates, bonus, length_penalty), within)), width)
+        ended = _best(_join(ended, _only(_score(candidates, coverage, length_penalty), within)), width)
         alive = _best(_only(candidates, ~ends), width)
         history.append(_Written(alive.tokens, alive.parents, looked))
         hope = alive.log_probs[:, 0] / _gnmt(max_length, length_penalty)
@@ -80,7 +82,7 @@ def beam_search(
         state = _reorder(state, alive.parents, given)
         covered = covered if covered is None else _take(covered, alive.parents)
     else:
-        ended = _best(_join(ended, _score(alive, bonus, length_penalty)), width)
+        ended = _best(_join(ended, _score(alive, coverage, length_penalty)), width)
     require_possible(ended.log_probs[:, 0])
     return _hypotheses(ended, history)
 
@@ -125,10 +127,10 @@ def _gnmt(length: Any, length_penalty: float) -> Any:
     return ((5 + length) / 6) ** length_penalty
 
 
-def _score(beam: _Beam, bonus: Float[Tensor, "b n"], length_penalty: float) -> _Beam:
-    """The same sentences, competing by GNMT's score; ``bonus`` belongs to what they continue."""
+def _score(beam: _Beam, coverage: Float[Tensor, "b n"], length_penalty: float) -> _Beam:
+    """The same sentences, competing by GNMT's score; ``coverage`` belongs to what they continue."""
     penalty = _gnmt(beam.lengths.to(beam.log_probs.dtype), length_penalty)
-    return beam._replace(scores=beam.log_probs / penalty + bonus.gather(1, beam.parents))
+    return beam._replace(scores=beam.log_probs / penalty + coverage.gather(1, beam.parents))
 
 
 def _cover(

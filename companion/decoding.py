@@ -46,7 +46,7 @@ def sample(
         q(word) ∝ p(word)^(1 / temperature)
 
     A temperature below 1 sharpens, one above 1 flattens. Where they are given, only the ``top_k`` most
-    probable words are left, and of these only the fewest that together have a probability of ``top_p``. The
+    probable words are left, and of these only the fewest that together have the share ``top_p``. The
     log-probabilities returned are the model's own, by p, whatever the words were drawn from.
 
     Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p, the nucleus).

@@ -43,18 +43,22 @@ class EncoderDecoder(nn.Module):
 
             log p(y | x) = Σ_i log p(y_i | y_1, …, y_{i−1}, x)
 
-        A target begins with ``<bos>``, which is given, and ends with ``<eos>``, which counts. Padding after
-        it does not. In less than 32 bits, the logarithms and their sum are still computed in 32.
+        A target begins with ``<bos>``, which is given, and ends with ``<eos>``, which counts; one without
+        ``<eos>`` is scored as a beginning. Padding does not count. In less than 32 bits, the logarithms and
+        their sum are still computed in 32.
 
         Raises:
-            ValueError: there is not one target for each source, or one does not begin with ``<bos>`` or
-                has nothing after it.
+            ValueError: there is not one target for each source, or one does not begin with ``<bos>``, has
+                nothing after it, or has padding before a word.
         """
-        sound = (target[:, :1] == BOS).all(1) & (target[:, 1:] != PAD).any(1)
-        if len(source) != len(target) or not sound.all():
+        if len(source) != len(target):
+            raise ValueError(f"there are {len(source)} sources, but {len(target)} targets")
+        words = target != PAD
+        sound = (target[:, :1] == BOS).all(1) & words[:, 1:2].any(1) & (words[:, 1:] <= words[:, :-1]).all(1)
+        if not sound.all():
             raise ValueError(
-                f"need a target for each of {len(source)} sources, with words after <bos> ({BOS}); but in "
-                f"{tuple(target.shape)} the rows {(~sound).nonzero().flatten().tolist()} are not so"
+                f"a target is <bos> ({BOS}), words, and only then padding; but in {tuple(target.shape)} "
+                f"the rows {(~sound).nonzero().flatten().tolist()} are not so"
             )
         logits = self(source, target[:, :-1])
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
@@ -106,7 +110,8 @@ class ChoDecoder(PlainDecoder):
         p(y_t) = softmax(deep output of h'_t, y_{t−1}, c)
 
     Source: Cho et al. 2014, section 2.2 and appendix A.1.2. The output is conditioned on the decoder's
-    own state h'. Deviations: PyTorch's GRU; half as many maxout units as ``hidden_size``, as in the paper.
+    own state h'. Half as many maxout units as ``hidden_size``, as in the paper. Deviation: PyTorch's GRU,
+    whose reset gate acts on the last state alone; the paper's acts on what c brings as well.
 
     Raises:
         ValueError: ``hidden_size`` is below 1, or odd, so that it cannot be halved.

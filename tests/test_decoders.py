@@ -232,6 +232,20 @@ def test_the_output_layer_is_called_once_in_training(model):
     assert calls == [(*TARGET.shape, TARGET_WORDS)]
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("name", ATTENTIVE)  # nn.GRU and nn.LSTM, which the others hold, do not compile
+@pytest.mark.usefixtures("unchecked")
+def test_decoders_compile_as_one_graph(name, device):
+    torch.compiler.reset()
+    model, source, target = MODELS[name]().to(device), SOURCE.to(device), TARGET.to(device)
+    state = map_state(torch.Tensor.detach, model.start(source))
+    how = {"fullgraph": True, "backend": "inductor" if device == "cuda" else "aot_eager"}
+    step = torch.compile(model.decoder.step, **how)
+    close(step(target[:, 0], state).logits, model.step(target[:, 0], state).logits)
+    forward = torch.compile(model.decoder.forward, **how)
+    close(forward(target, state), model.decoder(target, state))
+
+
 # Numbers
 
 

@@ -337,6 +337,7 @@ def test_log_probabilities_are_summed_in_at_least_float32(dtype):
         ({"width": -1}, "at least 1 wide, not -1"),
         ({"length_penalty": -0.5}, "are -0.5 for the length"),
         ({"coverage_penalty": -0.5}, "-0.5 for the coverage"),
+        ({"length_penalty": 1000.0}, "1000.0 is too great for 3 words"),
         (
             {"coverage_penalty": 0.5, "mask": torch.ones(3, 6).bool()},
             r"\(3, 6\), that of the weights \(3, 2, 7\)",
