@@ -76,7 +76,7 @@ def run_packed(
 class PlainDecoder(nn.Module, ABC):
     """A decoder that never looks back at the source, so that all its steps are one call of a recurrence.
 
-    A subclass says in :meth:`start` where it begins, and in :meth:`run` how it goes on.
+    A subclass says in ``start`` where it begins, and in :meth:`run` how it goes on.
     """
 
     @abstractmethod
