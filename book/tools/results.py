@@ -84,7 +84,7 @@ def table(rows: list[Row]) -> list[str]:
     for row in rows:
         free_running, perplexity, greedy, beam, parameters = measured(row.result)
         perplexities = row.perplexity, free_running, perplexity
-        lines.append((row.name, *perplexities, row.bleu, greedy, beam, row.parameters, parameters))
+        lines.append((row.name, row.bleu, greedy, beam, *perplexities, row.parameters, parameters))
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
@@ -93,14 +93,14 @@ def header(rows: list[Row]) -> tuple[str, ...]:
     widths = sorted({row.result["arguments"]["beam"] for row in rows})
     return (
         "model",
-        "published perplexity, own words",
-        "our perplexity, own words",
-        "our perplexity, right words",
-        "published BLEU",
-        "our BLEU, greedy",
-        f"our BLEU, beam {' or '.join(map(str, widths))}",
-        "published parameters",
-        "our parameters",
+        "BLEU, published",
+        "ours, greedy",
+        f"ours, beam {' or '.join(map(str, widths))}",
+        "perplexity, own words, published",
+        "ours, own words",
+        "ours, right words",
+        "parameters, published",
+        "ours",
     )
 
 
@@ -119,7 +119,7 @@ def provenance(row: Row) -> list[str]:
     options = {name: value for name, value in result["arguments"].items() if name != "model"}
     written = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
     signatures = {result["test"][search]["signature"]: None for search in ("greedy", "beam")}
-    processor = hardware["gpu"] or f"{hardware['machine']} processor, {hardware['threads']} threads"
+    processor = hardware["gpu"] or f"{hardware['machine']} processor"
     return [
         "",
         f"**{row.name}**",
@@ -129,7 +129,7 @@ def provenance(row: Row) -> list[str]:
         "```",
         "",
         f"- Seed {options['seed']}. With every default written out: `{' '.join(written)}`.",
-        f"- Hardware: {processor}; processes: {hardware['processes']}.",
+        f"- Hardware: {processor}; threads: {hardware['threads']}; processes: {hardware['processes']}.",
         f"- Versions: {', '.join(f'{name} {version}' for name, version in result['versions'].items())}.",
         f"- sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}.",
         f"- Data, by the beginning of each file's SHA-256: {checksums(result['data'])}.",
