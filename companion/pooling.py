@@ -1,0 +1,260 @@
+"""From a sequence to one vector, and ABCNN: two sentences that look at each other while they are pooled."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from companion.attention import Attention, check_positive, check_size, masked_softmax
+
+
+def last_pooling(states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b d"]:
+    """The last state that is not masked: what a recurrent network has read when the sequence ends.
+
+    A sequence with nothing unmasked gives zero, here and in every pooling of this file.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+    """
+    _check_sequence("sequence", states, mask)
+    places = torch.arange(1, states.shape[-2] + 1, device=states.device)
+    last = (places * mask).argmax(-1)[..., None, None].expand(*states.shape[:-2], 1, states.shape[-1])
+    return states.gather(-2, last).squeeze(-2).masked_fill(~mask.any(-1, keepdim=True), 0)
+
+
+def mean_pooling(states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b d"]:
+    """The mean of the states that are not masked: attention whose scores are all equal.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+    """
+    _check_sequence("sequence", states, mask)
+    weights = masked_softmax(states.new_zeros(mask.shape), mask)
+    return (weights.unsqueeze(-2) @ states).squeeze(-2)
+
+
+def max_pooling(states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b d"]:
+    """The largest value of each feature among the states that are not masked.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+    """
+    _check_sequence("sequence", states, mask)
+    largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(-2)
+    return largest.masked_fill(~mask.any(-1, keepdim=True), 0)
+
+
+class AttentionPooling(nn.Module):
+    """The states averaged by attention, whose one query is learned: what is worth keeping, whatever is read.
+
+    ::
+
+        pooled = Σ_j α_j value_j,   α = attention.weights(u, key),   key, value = attention.project(states)
+
+    ``query`` is u; any :class:`~companion.attention.Attention` that takes ``query_size`` features serves.
+
+    Raises:
+        ValueError: ``query_size`` is below 1.
+    """
+
+    def __init__(self, attention: Attention, query_size: int):
+        super().__init__()
+        check_positive(query_size=query_size)
+        self.attention = attention
+        self.query = nn.Parameter(torch.empty(query_size).uniform_(-(query_size**-0.5), query_size**-0.5))
+
+    def forward(self, states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b v"]:
+        """One vector a sequence.
+
+        Raises:
+            TypeError: the mask is not boolean.
+            ValueError: there is no position, the mask has another shape, or sizes do not fit the attention.
+        """
+        _check_sequence("sequence", states, mask)
+        query = self.query.expand(*states.shape[:-2], 1, -1)
+        return self.attention(query, *self.attention.project(states), mask.unsqueeze(-2)).squeeze(-2)
+
+
+class Sentences(NamedTuple):
+    """One side of a batch of sentence pairs: states, and where they are words. Padding is on the right."""
+
+    states: Float[Tensor, "b n d"]
+    mask: Bool[Tensor, "b n"]
+
+
+def match(left: Sentences, right: Sentences) -> Float[Tensor, "b m n"]:
+    """ABCNN's attention matrix: how near each word of one sentence is to each of the other; padding is 0.
+
+    ::
+
+        A_ij = 1 / (1 + |x_i − y_j|)
+
+    Source: Yin et al. 2016, section 4.1; |·| is the Euclidean distance.
+    """
+    differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)
+    scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
+    return scores.masked_fill(~(left.mask.unsqueeze(-1) & right.mask.unsqueeze(-2)), 0)
+
+
+class BCNN(nn.Module):
+    """A block without attention: a wide convolution, then the mean of each window. Blocks can be stacked.
+
+    ::
+
+        p_i = tanh(W [v_{i−w+1}; …; v_i] + b),   i = 1 … s + w − 1
+        v'_j = 1/w Σ_{k=j}^{j+w−1} p_k,          j = 1 … s
+
+    Source: Yin et al. 2016, section 3; ``width`` is w, s the length of the sentence, and both sentences share
+    W and b. What lies beyond either end is zero. The paper's *all-ap* is :func:`mean_pooling` of what
+    :meth:`convolve` gives. Deviation: s is each sentence's own length, so that padding changes nothing; the
+    paper makes all sentences as long as the longest, and convolves over the zeros.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    maps = 1  # how many feature maps the convolution reads
+
+    def __init__(self, size: int, channels: int, width: int):
+        super().__init__()
+        check_positive(size=size, channels=channels, width=width)
+        self.size, self.width = size, width
+        self.convolution = nn.Conv1d(self.maps * size, channels, width, padding=width - 1)
+
+    def stack(self, left: Sentences, right: Sentences) -> tuple[Tensor, Tensor]:
+        """What the convolution reads, all its feature maps side by side: here the words alone."""
+        return left.states, right.states
+
+    def convolve(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+        """The phrases of ``width`` words: in each sentence ``width − 1`` more than it has words.
+
+        Raises:
+            TypeError: a mask is not boolean.
+            ValueError: a sentence is empty, or has padding before a word; or sizes or masks do not fit.
+        """
+        left, right = self._words("left", left), self._words("right", right)
+        if len(left.mask) != len(right.mask):
+            raise ValueError(f"{len(left.mask)} left and {len(right.mask)} right sentences do not make pairs")
+        first, second = (torch.tanh(self.convolution(x.mT).mT) for x in self.stack(left, right))
+        grown = [functional.pad(side.mask, (self.width - 1, 0), value=True) for side in (left, right)]
+        return _only(first, grown[0]), _only(second, grown[1])
+
+    def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+        """From phrases back to as many vectors as words: here the mean of each window of phrases."""
+        return self._sum(left.states / self.width, left.mask), self._sum(
+            right.states / self.width, right.mask
+        )
+
+    def forward(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+        """Convolve and pool: sentences as long as before, of ``channels`` features."""
+        return self.pool(*self.convolve(left, right))
+
+    def _words(self, name: str, side: Sentences) -> Sentences:
+        _check_sequence(f"{name} side", *side)
+        check_size(f"{name} side", side.states, self.size)
+        lengths = side.mask.sum(1, keepdim=True)
+        from_the_left = torch.arange(side.mask.shape[1], device=side.mask.device) < lengths
+        unsound = (side.mask != from_the_left).any(1) | (lengths.squeeze(1) == 0)
+        if unsound.any():
+            rows = unsound.nonzero().flatten().tolist()
+            raise ValueError(
+                f"in the {name} side of {tuple(side.mask.shape)} words the rows {rows} are empty, or have"
+                " padding before a word"
+            )
+        return _only(*side)
+
+    def _sum(self, states: Tensor, mask: Tensor) -> Sentences:
+        """The sum of each window of ``width`` phrases, one for each word."""
+        return _only(states.unfold(1, self.width, 1).sum(-1), mask[:, self.width - 1 :])
+
+
+class ABCNN1(BCNN):
+    """Attention before the convolution, which reads a second feature map: what each word matches, and where.
+
+    ::
+
+        F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match(left, right)
+
+    Source: Yin et al. 2016, section 4.1, with columns for words. Both sides share W_0, as in the paper's own
+    implementation. Its columns belong to the positions of the other sentence, so there must be a longest one.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    maps = 2
+
+    def __init__(self, size: int, channels: int, width: int, max_length: int):
+        super().__init__(size, channels, width)
+        check_positive(max_length=max_length)
+        self.W_0 = nn.Parameter(torch.empty(size, max_length).uniform_(-(max_length**-0.5), max_length**-0.5))
+
+    def stack(self, left: Sentences, right: Sentences) -> tuple[Tensor, Tensor]:
+        """The words, and beside each its column of the attention feature map.
+
+        Raises:
+            ValueError: a sentence has more than ``max_length`` words.
+        """
+        scores = match(left, right)
+        first, second = self._map(scores, right.mask), self._map(scores.mT, left.mask)
+        return torch.cat([left.states, first], -1), torch.cat([right.states, second], -1)
+
+    def _map(self, scores: Tensor, other: Tensor) -> Tensor:
+        longest, limit = int(other.sum(1).max()), self.W_0.shape[1]
+        if longest > limit:
+            raise ValueError(f"a sentence has {longest} words, but max_length is {limit}")
+        return functional.linear(scores[..., :limit], self.W_0[:, : scores.shape[-1]])
+
+
+class ABCNN2(BCNN):
+    """Attention after the convolution: in each window, the phrases that match the other sentence count more.
+
+    ::
+
+        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match(phrases, the other's phrases)
+
+    Source: Yin et al. 2016, section 4.2. The weights are sums of scores and no shares: as in the paper,
+    nothing divides by them or by w, and they grow with the length of the other sentence.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+        """The sum of each window of phrases, each weighted by how well it matches the other sentence."""
+        scores = match(left, right)
+        first = left.states * scores.sum(-1).unsqueeze(-1)
+        second = right.states * scores.sum(-2).unsqueeze(-1)
+        return self._sum(first, left.mask), self._sum(second, right.mask)
+
+
+class ABCNN3(ABCNN1, ABCNN2):
+    """Attention before the convolution, as :class:`ABCNN1`, and after it, as :class:`ABCNN2`.
+
+    Source: Yin et al. 2016, section 4.3.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+
+def _only(states: Tensor, mask: Tensor) -> Sentences:
+    """Sentences whose padding is zero."""
+    return Sentences(states.masked_fill(~mask.unsqueeze(-1), 0), mask)
+
+
+def _check_sequence(name: str, states: Tensor, mask: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        raise TypeError(f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}")
+    if mask.shape != states.shape[:-1]:
+        raise ValueError(
+            f"the {name} of shape {tuple(states.shape)} needs a mask of {tuple(states.shape[:-1])}, "
+            f"not {tuple(mask.shape)}"
+        )
+    if mask.shape[-1] == 0:
+        raise ValueError(f"the {name} of shape {tuple(states.shape)} is empty")
