@@ -110,6 +110,97 @@ def location_score(parameters, query, state, features):
     return dot(parameters["v"], tanh(hidden))
 
 
+# The family of scores
+
+
+def dot_score(parameters, query, key):
+    """e_ij = q_iᵀ k_j   (Luong et al. 2015, section 3.1)"""
+    return dot(query, key)
+
+
+def scaled_dot_score(parameters, query, key):
+    """e_ij = q_iᵀ k_j / √d   (Vaswani et al. 2017, section 3.2.1)"""
+    return dot(query, key) / math.sqrt(len(query))
+
+
+def cosine_score(parameters, query, key):
+    """e_ij = q_iᵀ k_j / (|q_i| |k_j|), and 0 where either is zero   (Graves et al. 2014, section 3.3.1)"""
+    lengths = math.sqrt(dot(query, query)) * math.sqrt(dot(key, key))
+    return dot(query, key) / lengths if lengths else 0.0
+
+
+def bilinear_score(parameters, query, key):
+    """e_ij = q_iᵀ W k_j   (Luong et al. 2015, section 3.1, general)"""
+    return dot(query, linear(part(parameters, "W"), key))
+
+
+def concat_score(parameters, query, key):
+    """e_ij = vᵀ tanh(W [q_i; k_j])   (Luong et al. 2015, section 3.1, concat)"""
+    return dot(parameters["v"], tanh(linear(part(parameters, "W"), query + key)))
+
+
+def mlp_score(parameters, query, key):
+    """z_1 = ReLU(W q_i + U k_j + b),   z_l = ReLU(W_l z_{l−1} + b_l),   e_ij = vᵀ z_L"""
+    hidden = add(linear(part(parameters, "W"), query), linear(part(parameters, "U"), key))
+    hidden, layer = [max(x, 0.0) for x in hidden], 0
+    while f"hidden.{layer}.weight" in parameters:
+        hidden = [max(x, 0.0) for x in linear(part(parameters, f"hidden.{layer}"), hidden)]
+        layer += 1
+    return dot(parameters["v"], hidden)
+
+
+# Yin et al. 2016
+
+
+def match_scores(left, right):
+    """A_ij = 1 / (1 + |x_i − y_j|)   (section 4.1)"""
+    return [[1 / (1 + math.dist(x, y)) for y in right] for x in left]
+
+
+def attention_feature_map(W, scores):
+    """F_i = Σ_j A_ij W_0[:, j], one for each row of A   (section 4.1)"""
+    return [[sum(a * w for a, w in zip(row, feature, strict=False)) for feature in W] for row in scores]
+
+
+def wide_convolution(parameters, words):
+    """p_i = tanh(W [v_{i−w+1}; …; v_i] + b), i = 1 … s + w − 1, zero beyond both ends   (section 3)"""
+    width, phrases = len(parameters["weight"][0][0]), []
+    for i in range(len(words) + width - 1):
+        phrase = list(parameters["bias"])
+        for channel, taps in enumerate(parameters["weight"]):
+            for feature, row in enumerate(taps):
+                for m, tap in enumerate(row):
+                    if 0 <= i - width + 1 + m < len(words):
+                        phrase[channel] += tap * words[i - width + 1 + m][feature]
+        phrases.append(tanh(phrase))
+    return phrases
+
+
+def window_sums(phrases, weights, width):
+    """v'_j = Σ_{k=j}^{j+w−1} a_k p_k   (sections 3 and 4.2)"""
+    return [context(weights[j : j + width], phrases[j : j + width]) for j in range(len(phrases) - width + 1)]
+
+
+def abcnn(parameters, left, right, before, after):
+    """A block on one pair of sentences, with attention before and after the convolution or without."""
+    convolution = part(parameters, "convolution")
+    width = len(convolution["weight"][0][0])
+    if before:
+        scores = match_scores(left, right)
+        turned = [list(column) for column in zip(*scores, strict=True)]
+        first = attention_feature_map(parameters["W_0"], scores)
+        second = attention_feature_map(parameters["W_0"], turned)
+        left = [x + f for x, f in zip(left, first, strict=True)]
+        right = [x + f for x, f in zip(right, second, strict=True)]
+    left, right = wide_convolution(convolution, left), wide_convolution(convolution, right)
+    rows, columns = [1 / width] * len(left), [1 / width] * len(right)
+    if after:
+        scores = match_scores(left, right)
+        rows = [sum(row) for row in scores]
+        columns = [sum(column) for column in zip(*scores, strict=True)]
+    return window_sums(left, rows, width), window_sums(right, columns, width)
+
+
 # Recurrence
 
 
@@ -304,6 +395,89 @@ def deep_lstm_pair(parameters, source, target):
         layers = deep_lstm(part(decoder, "rnn"), decoder["embedding.weight"][token], layers)
         logits.append(linear(part(decoder, "output"), layers[-1][0]))
     return logits
+
+
+# Xu et al. 2015
+
+
+def convolution(parameters, image):
+    """out_o(y, x) = ReLU(b_o + Σ_c Σ_m Σ_n W_o,c,m,n image_c(y + m − 1, x + n − 1)), zero beyond the border"""
+    height, width = len(image[0]), len(image[0][0])
+    channels = []
+    for filters, bias in zip(parameters["weight"], parameters["bias"], strict=True):
+        channel = [[bias] * width for _ in range(height)]
+        for taps, plane in zip(filters, image, strict=True):
+            for y, x, m, n in product(range(height), range(width), range(3), range(3)):
+                if 0 <= y + m - 1 < height and 0 <= x + n - 1 < width:
+                    channel[y][x] += taps[m][n] * plane[y + m - 1][x + n - 1]
+        channels.append([[max(number, 0.0) for number in row] for row in channel])
+    return channels
+
+
+def halved(image):
+    """out(y, x) = the largest of the four pixels (2y or 2y + 1, 2x or 2x + 1)"""
+    return [
+        [
+            [max(plane[y][x], plane[y + 1][x], plane[y][x + 1], plane[y + 1][x + 1]) for x in range(0, n, 2)]
+            for y in range(0, n, 2)
+        ]
+        for plane in image
+        for n in [len(plane)]
+    ]
+
+
+def annotations(parameters, image):
+    """a_i = [features of field i; row; column], field by field, row by row"""
+    image = halved(convolution(part(parameters, "first"), image))
+    image = halved(convolution(part(parameters, "second"), image))
+    image, n = convolution(part(parameters, "third"), image), 8
+    return [
+        [plane[y][x] for plane in image] + [2 * y / (n - 1) - 1, 2 * x / (n - 1) - 1]
+        for y in range(n)
+        for x in range(n)
+    ]
+
+
+def captioner(parameters, states, target, looks=None):
+    """Logits and α after each word of ``target``; where ``looks`` are given, they take the place of α.
+
+    h_0 = tanh(W_h ā + b_h),   c_0 = tanh(W_c ā + b_c)   (section 3.1.2)
+    β_t = σ(f_β(h_{t−1})),   ẑ_t = β_t Σ_i α_ti a_i   (section 4.2.1)
+    h_t, c_t = LSTM([y_{t−1}; ẑ_t], h_{t−1}, c_{t−1}),   logits = L_o (E y_{t−1} + L_h h_t + L_z ẑ_t)   (7)
+    """
+    mean = [math.fsum(numbers) / len(states) for numbers in zip(*states, strict=True)]
+    hidden, cell = (tanh(linear(part(parameters, name), mean)) for name in ("W_h", "W_c"))
+    logits, probabilities = [], []
+    for t, token in enumerate(target):
+        word = parameters["embedding.weight"][token]
+        _, weights = look(parameters, hidden, states)
+        (gate,) = sigmoid(linear(part(parameters, "f_beta"), hidden))
+        seen = [gate * number for number in context(looks[t] if looks else weights, states)]
+        hidden, cell = lstm_cell(part(parameters, "cell"), word + seen, hidden, cell)
+        output = part(parameters, "output")
+        together = add(word, linear(part(output, "L_h"), hidden), linear(part(output, "L_z"), seen))
+        logits.append(linear(part(output, "L_o"), together))
+        probabilities.append(weights)
+    return logits, probabilities
+
+
+def doubly_stochastic(weights, weight=1.0):
+    """λ Σ_i (1 − Σ_t α_ti)²   (section 4.2.1, equation 14); ``weights`` holds one list a step"""
+    return weight * math.fsum((1 - math.fsum(received)) ** 2 for received in zip(*weights, strict=True))
+
+
+def entropy(probabilities):
+    """H = − Σ_i α_i log α_i"""
+    return -math.fsum(x * math.log(x) for x in probabilities if x > 0)
+
+
+def reinforce(log_prob, rewards, baseline, entropies, policy_weight, entropy_weight):
+    """− Σ_t [λ_r (Σ_{l ≥ t} r_l − b_t) log p_t + λ_e H_t], of one caption   (section 4.1)"""
+    total = 0.0
+    for t in range(len(rewards)):
+        total -= policy_weight * (math.fsum(rewards[t:]) - baseline[t]) * log_prob[t]
+        total -= entropy_weight * entropies[t]
+    return total
 
 
 # Searches
