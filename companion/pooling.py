@@ -94,7 +94,7 @@ def match(left: Sentences, right: Sentences) -> Float[Tensor, "b m n"]:
 
         A_ij = 1 / (1 + |x_i − y_j|)
 
-    Source: Yin et al. 2016, section 4.1; |·| is the Euclidean distance.
+    Source: Yin et al. 2016, section 4; |·| is the Euclidean distance.
     """
     differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)
     scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
@@ -112,7 +112,7 @@ class BCNN(nn.Module):
     Source: Yin et al. 2016, section 3; ``width`` is w, s the length of the sentence, and both sentences share
     W and b. What lies beyond either end is zero. The paper's *all-ap* is :func:`mean_pooling` of what
     :meth:`convolve` gives. Deviation: s is each sentence's own length, so that padding changes nothing; the
-    paper makes all sentences as long as the longest, and convolves over the zeros.
+    paper fills both sentences with zeros to one length, and takes these for words.
 
     Raises:
         ValueError: a size is below 1.
@@ -146,9 +146,7 @@ class BCNN(nn.Module):
 
     def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
         """From phrases back to as many vectors as words: here the mean of each window of phrases."""
-        return self._sum(left.states / self.width, left.mask), self._sum(
-            right.states / self.width, right.mask
-        )
+        return self._windows(left, 1 / self.width), self._windows(right, 1 / self.width)
 
     def forward(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
         """Convolve and pool: sentences as long as before, of ``channels`` features."""
@@ -168,9 +166,10 @@ class BCNN(nn.Module):
             )
         return _only(*side)
 
-    def _sum(self, states: Tensor, mask: Tensor) -> Sentences:
-        """The sum of each window of ``width`` phrases, one for each word."""
-        return _only(states.unfold(1, self.width, 1).sum(-1), mask[:, self.width - 1 :])
+    def _windows(self, side: Sentences, weights: Tensor | float) -> Sentences:
+        """The weighted sum of each window of ``width`` phrases: one for each word."""
+        sums = (side.states * weights).unfold(1, self.width, 1).sum(-1)
+        return _only(sums, side.mask[:, self.width - 1 :])
 
 
 class ABCNN1(BCNN):
@@ -180,7 +179,7 @@ class ABCNN1(BCNN):
 
         F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match(left, right)
 
-    Source: Yin et al. 2016, section 4.1, with columns for words. Both sides share W_0, as in the paper's own
+    Source: Yin et al. 2016, section 4, with columns for words. Both sides share W_0, as in the paper's own
     implementation. Its columns belong to the positions of the other sentence, so there must be a longest one.
 
     Raises:
@@ -218,7 +217,7 @@ class ABCNN2(BCNN):
 
         v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match(phrases, the other's phrases)
 
-    Source: Yin et al. 2016, section 4.2. The weights are sums of scores and no shares: as in the paper,
+    Source: Yin et al. 2016, section 4. The weights are sums of scores and no shares: as in the paper,
     nothing divides by them or by w, and they grow with the length of the other sentence.
 
     Raises:
@@ -228,15 +227,14 @@ class ABCNN2(BCNN):
     def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
         """The sum of each window of phrases, each weighted by how well it matches the other sentence."""
         scores = match(left, right)
-        first = left.states * scores.sum(-1).unsqueeze(-1)
-        second = right.states * scores.sum(-2).unsqueeze(-1)
-        return self._sum(first, left.mask), self._sum(second, right.mask)
+        rows, columns = scores.sum(2, keepdim=True), scores.mT.sum(2, keepdim=True)
+        return self._windows(left, rows), self._windows(right, columns)
 
 
 class ABCNN3(ABCNN1, ABCNN2):
     """Attention before the convolution, as :class:`ABCNN1`, and after it, as :class:`ABCNN2`.
 
-    Source: Yin et al. 2016, section 4.3.
+    Source: Yin et al. 2016, section 4.
 
     Raises:
         ValueError: a size is below 1.

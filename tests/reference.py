@@ -153,12 +153,12 @@ def mlp_score(parameters, query, key):
 
 
 def match_scores(left, right):
-    """A_ij = 1 / (1 + |x_i − y_j|)   (section 4.1)"""
+    """A_ij = 1 / (1 + |x_i − y_j|)   (section 4)"""
     return [[1 / (1 + math.dist(x, y)) for y in right] for x in left]
 
 
 def attention_feature_map(W, scores):
-    """F_i = Σ_j A_ij W_0[:, j], one for each row of A   (section 4.1)"""
+    """F_i = Σ_j A_ij W_0[:, j], one for each row of A   (section 4)"""
     return [[sum(a * w for a, w in zip(row, feature, strict=False)) for feature in W] for row in scores]
 
 
@@ -177,7 +177,7 @@ def wide_convolution(parameters, words):
 
 
 def window_sums(phrases, weights, width):
-    """v'_j = Σ_{k=j}^{j+w−1} a_k p_k   (sections 3 and 4.2)"""
+    """v'_j = Σ_{k=j}^{j+w−1} a_k p_k   (sections 3 and 4)"""
     return [context(weights[j : j + width], phrases[j : j + width]) for j in range(len(phrases) - width + 1)]
 
 
@@ -401,7 +401,7 @@ def deep_lstm_pair(parameters, source, target):
 
 
 def convolution(parameters, image):
-    """out_o(y, x) = ReLU(b_o + Σ_c Σ_m Σ_n W_o,c,m,n image_c(y + m − 1, x + n − 1)), zero beyond the border"""
+    """ReLU(b_o + Σ_c Σ_m Σ_n W_o,c,m,n image_c(y + m − 1, x + n − 1)) at (y, x), zero beyond the border"""
     height, width = len(image[0]), len(image[0][0])
     channels = []
     for filters, bias in zip(parameters["weight"], parameters["bias"], strict=True):
