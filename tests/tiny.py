@@ -6,6 +6,7 @@ Their parameters are drawn as large as after training, those of padding too, so 
 import torch
 
 from companion.bahdanau import Additive, Decoder, Encoder
+from companion.captioner import Captioner
 from companion.location import LocationDecoder, LocationSensitive
 from companion.queries import CurrentStateDecoder, StateAndWordDecoder
 from companion.seq2seq import (
@@ -54,6 +55,10 @@ def location():
     return with_attention(LocationDecoder, LocationSensitive(HIDDEN, STATES, ATTENTION, channels=2, width=3))
 
 
+def captioner():
+    return with_attention(Captioner, Additive(HIDDEN, STATES, ATTENTION))
+
+
 def cho():
     return spread(
         EncoderDecoder(
@@ -84,6 +89,7 @@ MODELS = {
     "state_and_word": state_and_word,
     "current_state": current_state,
     "location": location,
+    "captioner": captioner,
     "cho": cho,
     "lstm": lstm,
     "sutskever": sutskever,
