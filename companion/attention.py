@@ -151,7 +151,7 @@ def _record(module: Attention, found: list[Tensor]) -> None:
         found.append(result.detach())
         return result
 
-    def forward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        return weights(query, key, mask) @ value
+    def forward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *more) -> Tensor:
+        return weights(query, key, mask, *more) @ value
 
     vars(module).update(weights=weights, forward=forward)

@@ -73,6 +73,41 @@ def run_packed(
     return pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])[0], final
 
 
+def deep_lstm(input_size: int, hidden_size: int, layers: int, dropout: float) -> nn.LSTM:
+    """A deep LSTM with dropout between its layers; of a single one there is no between, and PyTorch warns.
+
+    Raises:
+        ValueError: a size or the number of layers is below 1.
+    """
+    check_positive(hidden_size=hidden_size, layers=layers)
+    between = dropout if layers > 1 else 0.0
+    return nn.LSTM(input_size, hidden_size, layers, batch_first=True, dropout=between)
+
+
+def check_layers(
+    lstm: nn.LSTM, hidden: Float[Tensor, "b layers h"], cell: Float[Tensor, "b layers h"]
+) -> None:
+    """Raise a ``ValueError`` unless a decoder's LSTM can begin from these states of an encoder's."""
+    announced = (lstm.num_layers, lstm.hidden_size)
+    if not hidden.shape[1:] == cell.shape[1:] == announced:
+        raise ValueError(
+            f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
+            f"{announced[0]} layers with {announced[1]} features, as the decoder's"
+        )
+
+
+def run_lstm(
+    lstm: nn.LSTM,
+    inputs: Float[Tensor, "b t d"],
+    hidden: Float[Tensor, "b layers h"],
+    cell: Float[Tensor, "b layers h"],
+) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "b layers h"], Float[Tensor, "b layers h"]]:
+    """All steps of a deep LSTM: the last layer's states, then what every layer shows and keeps at the end."""
+    before = [x.transpose(0, 1).contiguous() for x in (hidden, cell)]  # PyTorch has the layers first
+    states, (hidden, cell) = lstm(inputs, tuple(before))
+    return states, hidden.transpose(0, 1), cell.transpose(0, 1)
+
+
 class PlainDecoder(nn.Module, ABC):
     """A decoder that never looks back at the source, so that all its steps are one call of a recurrence.
 

@@ -10,7 +10,7 @@ from companion.attention import record_weights
 from companion.decoding import beam_search, greedy
 from companion.state import map_state, tensors
 from tests import reference
-from tests.tiny import ATTENTIVE, MODELS, SOURCE, TARGET, TARGET_WORDS, close, sentences
+from tests.tiny import ATTENTIVE, CELLS, GLOBAL, MODELS, SOURCE, TARGET, TARGET_WORDS, close, sentences
 
 
 @pytest.fixture(params=MODELS)
@@ -67,7 +67,7 @@ def test_where_it_looked_is_what_record_weights_sees(name):
     close(torch.cat(maps["decoder.attention"], 1), expected)
 
 
-@pytest.mark.parametrize("name", ATTENTIVE)
+@pytest.mark.parametrize("name", GLOBAL)
 def test_weights_sum_to_one_over_the_words_of_the_source(name):
     _, weights = stepwise(MODELS[name](), SOURCE, TARGET)
     close(weights.sum(-1), torch.ones(TARGET.shape, dtype=torch.float64))
@@ -216,7 +216,8 @@ def test_state_has_the_same_shapes_and_types_after_every_step(model):
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_the_source_is_projected_once(name):
     model, calls = MODELS[name](), []
-    model.decoder.attention.U.register_forward_hook(lambda *_: calls.append(1))
+    project = model.decoder.attention.project
+    model.decoder.attention.project = lambda source: calls.append(1) or project(source)
     model(SOURCE, TARGET)
     assert len(calls) == 1
     greedy(model.step, model.start(SOURCE), 6)
@@ -233,7 +234,7 @@ def test_the_output_layer_is_called_once_in_training(model):
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.parametrize("name", ATTENTIVE)  # nn.GRU and nn.LSTM, which the others hold, do not compile
+@pytest.mark.parametrize("name", CELLS)  # nn.GRU and nn.LSTM, which the others hold, do not compile
 @pytest.mark.usefixtures("unchecked")
 def test_decoders_compile_as_one_graph(name, device):
     torch.compiler.reset()

@@ -5,10 +5,13 @@ Their parameters are drawn as large as after training, those of padding too, so 
 
 import torch
 
+from companion import luong
 from companion.bahdanau import Additive, Decoder, Encoder
 from companion.captioner import Captioner
+from companion.local import LocalM, LocalP, Location
 from companion.location import LocationDecoder, LocationSensitive
 from companion.queries import CurrentStateDecoder, StateAndWordDecoder
+from companion.scores import Bilinear, Concat, Dot
 from companion.seq2seq import (
     ChoDecoder,
     ChoEncoder,
@@ -20,7 +23,7 @@ from companion.seq2seq import (
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
-STATES = 2 * ENCODER
+STATES, RADIUS = 2 * ENCODER, 2
 
 
 def spread(module, seed=0):
@@ -84,6 +87,51 @@ def sutskever():
     return with_lstm(SutskeverEncoder)
 
 
+def with_luong(attention, decoder=luong.Decoder):
+    return spread(
+        EncoderDecoder(
+            luong.Encoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
+            decoder(TARGET_WORDS, EMBEDDING, HIDDEN, attention),
+        )
+    )
+
+
+def luong_dot():
+    return with_luong(Dot())
+
+
+def luong_general():
+    return with_luong(Bilinear(HIDDEN, HIDDEN))
+
+
+def luong_concat():
+    return with_luong(Concat(HIDDEN, HIDDEN, ATTENTION))
+
+
+def luong_location():
+    return with_luong(Location(HIDDEN, max_length=12))
+
+
+def local_m():
+    return with_luong(LocalM(Dot(), RADIUS))
+
+
+def local_p():
+    return with_luong(LocalP(Bilinear(HIDDEN, HIDDEN), RADIUS, HIDDEN))
+
+
+def input_feeding():
+    return with_luong(Dot(), luong.InputFeedingDecoder)
+
+
+def local_m_input_feeding():
+    return with_luong(LocalM(Bilinear(HIDDEN, HIDDEN), RADIUS), luong.InputFeedingDecoder)
+
+
+def local_p_input_feeding():
+    return with_luong(LocalP(Dot(), RADIUS, HIDDEN), luong.InputFeedingDecoder)
+
+
 MODELS = {
     "bahdanau": bahdanau,
     "state_and_word": state_and_word,
@@ -93,8 +141,19 @@ MODELS = {
     "cho": cho,
     "lstm": lstm,
     "sutskever": sutskever,
+    "luong_dot": luong_dot,
+    "luong_general": luong_general,
+    "luong_concat": luong_concat,
+    "luong_location": luong_location,
+    "local_m": local_m,
+    "local_p": local_p,
+    "input_feeding": input_feeding,
+    "local_m_input_feeding": local_m_input_feeding,
+    "local_p_input_feeding": local_p_input_feeding,
 }
 ATTENTIVE = sorted(set(MODELS) - {"cho", "lstm", "sutskever"})
+GLOBAL = [name for name in ATTENTIVE if not name.startswith("local_")]  # all words have their share
+CELLS = ["bahdanau", "captioner", "current_state", "location", "state_and_word"]  # no nn.GRU, no nn.LSTM
 
 # Sentences of different length, and targets that end before their padding.
 SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
