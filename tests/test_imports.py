@@ -14,7 +14,7 @@ ROOT = Path(companion.__file__).parent
 LAYERS = [
     {"attention", "state", "patterns", "position", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
-    | {"attention_over_attention", "queries", "location", "gumbel"},
+    | {"attention_over_attention", "queries", "location", "gumbel", "local"},
     {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner"},
 ]
 # What else a file of a layer may import, from its own layer.
@@ -24,6 +24,7 @@ SIDEWAYS = {
     "queries": {"bahdanau"},
     "location": {"bahdanau"},
     "gumbel": {"hard"},
+    "luong": {"local"},
 }
 # The files that know no model: all that each may import.
 BESIDE = {
