@@ -139,12 +139,22 @@ def test_killed_and_resumed_on_real_sentences(tmp_path):
     killed_and_resumed_equals_uninterrupted(tmp_path, {}, steps=200, more="--sentences 60")
 
 
-@pytest.mark.parametrize("model", ["gru", "lstm", "bahdanau"])
-def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
-    result = run(tmp_path / "run", model=model, more="--steps 240 --dropout 0")
+@pytest.mark.parametrize(
+    ("model", "steps"),
+    [
+        ("gru", 240),
+        ("lstm", 240),
+        ("bahdanau", 240),
+        ("luong-dot", 480),  # after 240 steps BLEU depends on the seed: 9 to 20
+        ("luong-general", 480),
+        ("luong-local-p", 480),
+    ],
+)
+def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, steps):
+    result = run(tmp_path / "run", model=model, more=f"--steps {steps} --dropout 0")
     assert read_result(tmp_path / "run" / "result.json") == result
     assert (result["version"], result["experiment"], result["model"]) == (2, "multi30k", model)
-    assert [record["step"] for record in result["history"]] == list(range(20, 241, 20))
+    assert [record["step"] for record in result["history"]] == list(range(20, steps + 1, 20))
     assert {"step", "loss", "held_out_loss", "perplexity"} == set(result["history"][0])
     assert result["test"]["perplexity"] < 3
     assert result["test"]["free_running"]["perplexity"] > 1
@@ -296,6 +306,8 @@ def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
         ("", "required: MODEL"),
         ("gru --layers 2", "unrecognized arguments: --layers 2"),
         ("lstm --layers 0", "--layers: 0 is below 1"),
+        ("luong-dot --radius 3", "unrecognized arguments: --radius 3"),
+        ("luong-local-p --radius 0", "--radius: 0 is below 1"),
         ("gru --output x --steps 0", "--steps: 0 is below 1"),
         ("gru --output x --beam -2", "--beam: -2 is below 1"),
         ("gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),

@@ -3,8 +3,11 @@
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Callable
 
-from companion import bahdanau, seq2seq
+from companion import bahdanau, luong, seq2seq
+from companion.attention import Attention
 from companion.experiments.arguments import positive
+from companion.local import LocalP
+from companion.scores import Bilinear, Dot
 from companion.seq2seq import EncoderDecoder
 
 Build = Callable[[int, int, Namespace], EncoderDecoder]
@@ -37,6 +40,33 @@ def build_bahdanau(source_size: int, target_size: int, arguments: Namespace) -> 
     )
 
 
+def build_luong_dot(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+    """Luong's global attention by dot products, with input feeding."""
+    return _luong(source_size, target_size, Dot(), arguments)
+
+
+def build_luong_general(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+    """Luong's global attention with a matrix between query and key, with input feeding."""
+    attention = Bilinear(arguments.hidden, arguments.hidden)
+    return _luong(source_size, target_size, attention, arguments)
+
+
+def build_luong_local_p(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+    """The same in a window around a predicted position, the paper's best model."""
+    general = Bilinear(arguments.hidden, arguments.hidden)
+    attention = LocalP(general, arguments.radius, arguments.hidden)
+    return _luong(source_size, target_size, attention, arguments)
+
+
+def _luong(source_size: int, target_size: int, attention: Attention, arguments: Namespace) -> EncoderDecoder:
+    embedding, hidden = arguments.embedding, arguments.hidden
+    layers, dropout = arguments.layers, arguments.dropout
+    return EncoderDecoder(
+        luong.Encoder(source_size, embedding, hidden, layers, dropout),
+        luong.InputFeedingDecoder(target_size, embedding, hidden, attention, layers, dropout),
+    )
+
+
 def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
     """Give the parser a sub-command for each model; it leaves the model's builder in ``build``."""
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True, help="what to train")
@@ -54,5 +84,12 @@ def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
 
     add_model("gru", build_gru)
     lstm = add_model("lstm", build_lstm)
-    lstm.add_argument("--layers", type=positive, default=2, help="LSTMs on top of each other, on both sides")
     add_model("bahdanau", build_bahdanau)
+    dot = add_model("luong-dot", build_luong_dot)
+    general = add_model("luong-general", build_luong_general)
+    local_p = add_model("luong-local-p", build_luong_local_p)
+    for deep in (lstm, dot, general, local_p):
+        deep.add_argument(
+            "--layers", type=positive, default=2, help="LSTMs on top of each other, on both sides"
+        )
+    local_p.add_argument("--radius", type=positive, default=10, help="words to each side of the position")
