@@ -192,7 +192,7 @@ class Captioner(nn.Module):
 class HardCaptioner(Captioner):
     """The same with hard attention: the look falls on one place, drawn while training.
 
-    Source: Xu et al. 2015, section 4.1. Its :meth:`trace` has what
+    Source: Xu et al. 2015, section 4.1. Its :meth:`~companion.captioner.Captioner.trace` has what
     :func:`~companion.hard.reinforce_loss` needs.
 
     Raises:

@@ -94,7 +94,7 @@ def match(left: Sentences, right: Sentences) -> Float[Tensor, "b m n"]:
 
         A_ij = 1 / (1 + |x_i − y_j|)
 
-    Source: Yin et al. 2016, section 4; |·| is the Euclidean distance.
+    Source: Yin et al. 2016, section 4, where the distance is Euclidean.
     """
     differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)
     scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
