@@ -67,9 +67,9 @@ def test_the_source_meets_its_matrix_once_however_many_queries_follow(build):
 
 def test_the_dot_products_variance_grows_with_d_and_the_scaled_ones_does_not():
     for d in (4, 64, 1024):
-        query, key = torch.randn(200, d), torch.randn(200, d)
-        assert Dot().score(query, key).var().item() == pytest.approx(d, rel=0.1)
-        assert ScaledDot().score(query, key).var().item() == pytest.approx(1, rel=0.1)
+        query, key = torch.randn(2000, d), torch.randn(2000, d)
+        assert Dot().score(query, key).var().item() == pytest.approx(d, rel=0.15)
+        assert ScaledDot().score(query, key).var().item() == pytest.approx(1, rel=0.15)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
