@@ -7,10 +7,20 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import check_positive, check_size
+from companion.attention import check_size
 from companion.data.vocabulary import BOS, PAD
 from companion.embedding import Embedding
-from companion.recurrent import DeepOutput, PlainDecoder, check_even, reverse, run_packed, source_mask
+from companion.recurrent import (
+    DeepOutput,
+    PlainDecoder,
+    check_even,
+    check_layers,
+    deep_lstm,
+    reverse,
+    run_lstm,
+    run_packed,
+    source_mask,
+)
 from companion.state import Step
 
 
@@ -155,13 +165,6 @@ class LSTMState(NamedTuple):
     cell: Float[Tensor, "b layers h"]
 
 
-def _lstm(embedding_size: int, hidden_size: int, layers: int, dropout: float) -> nn.LSTM:
-    """A deep LSTM with dropout between its layers; of a single one there is no between, and PyTorch warns."""
-    check_positive(hidden_size=hidden_size, layers=layers)
-    between = dropout if layers > 1 else 0.0
-    return nn.LSTM(embedding_size, hidden_size, layers, batch_first=True, dropout=between)
-
-
 class LSTMEncoder(nn.Module):
     """A deep LSTM, of which the last state of every layer stands for the sentence.
 
@@ -183,7 +186,7 @@ class LSTMEncoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
-        self.rnn = _lstm(embedding_size, hidden_size, layers, dropout)
+        self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
         """Hidden states and cells after the last word of each sentence, of all layers.
@@ -234,7 +237,7 @@ class SutskeverDecoder(PlainDecoder):
         super().__init__()
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
-        self.rnn = _lstm(embedding_size, hidden_size, layers, dropout)
+        self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
         self.output = nn.Linear(hidden_size, vocabulary_size)
 
     def start(self, hidden: Float[Tensor, "b layers h"], cell: Float[Tensor, "b layers h"]) -> LSTMState:
@@ -243,18 +246,12 @@ class SutskeverDecoder(PlainDecoder):
         Raises:
             ValueError: the encoder has another number of layers, or layers of another size.
         """
-        announced = (self.rnn.num_layers, self.rnn.hidden_size)
-        if not hidden.shape[1:] == cell.shape[1:] == announced:
-            raise ValueError(
-                f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
-                f"{announced[0]} layers with {announced[1]} features, as the decoder's"
-            )
+        check_layers(self.rnn, hidden, cell)
         return LSTMState(hidden, cell)
 
     def run(
         self, tokens: Int[Tensor, "b t"], state: LSTMState
     ) -> tuple[Float[Tensor, "b t vocabulary"], LSTMState]:
         """Scores after each of ``tokens``."""
-        before = [x.transpose(0, 1).contiguous() for x in state]  # PyTorch has the layers first
-        states, (hidden, cell) = self.rnn(self.dropout(self.embedding(tokens)), tuple(before))
-        return self.output(states), LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
+        states, hidden, cell = run_lstm(self.rnn, self.dropout(self.embedding(tokens)), *state)
+        return self.output(states), LSTMState(hidden, cell)
