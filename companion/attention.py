@@ -29,16 +29,15 @@ def masked_softmax(
         raise ValueError(f"nothing to attend to: the scores have shape {tuple(scores.shape)}, with no key")
     if mask is None:
         return scores.softmax(-1)
-    _check_mask(mask, scores.shape)
+    check_mask(mask, scores.shape)
     hidden = ~mask
-    empty = hidden.all(
-        -1, keepdim=True
-    )  # such a row gets any finite scores, for a softmax of −∞ alone is NaN
+    empty = hidden.all(-1, keepdim=True)  # a row of −∞ alone would give NaN, so it gets finite scores
     scores = scores.masked_fill(hidden, -torch.inf).masked_fill(empty, 0)
     return scores.softmax(-1).masked_fill(hidden, 0)
 
 
-def _check_mask(mask: Tensor, shape: torch.Size) -> None:
+def check_mask(mask: Tensor, shape: torch.Size) -> None:
+    """Raise a ``TypeError`` unless the mask is boolean, a ``ValueError`` unless it fits the scores' shape."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = f"its dtype is {mask.dtype}" if isinstance(mask, Tensor) else f"it is a {type(mask).__name__}"
         raise TypeError(f"the mask must be a boolean tensor (True = may attend), but {kind}")

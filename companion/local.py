@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from companion.attention import Attention, _check_mask, check_positive, check_size, masked_softmax
+from companion.attention import Attention, check_mask, check_positive, check_size, masked_softmax
 
 
 class Location(Attention):
@@ -112,7 +112,7 @@ class Local(Attention, ABC):
         """The weights of each window and its :meth:`places`; the centres are found here if not given."""
         shape = torch.Size((*query.shape[:-1], key.shape[-2]))
         if mask is not None:
-            _check_mask(mask, shape)
+            check_mask(mask, shape)
         if centre is None:
             centre = self.centre(query, shape[-1] if mask is None else mask.sum(-1))
         places = self.places(centre, shape[-1])

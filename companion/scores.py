@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import Attention, _check_mask, check_positive, check_size
+from companion.attention import Attention, check_mask, check_positive, check_size
 
 
 class Dot(Attention):
@@ -60,7 +60,7 @@ class ScaledDot(Dot):
         if mask is None:
             return functional.scaled_dot_product_attention(query, key, value)
         shape = torch.Size((*query.shape[:-1], key.shape[-2]))
-        _check_mask(mask, shape)
+        check_mask(mask, shape)
         empty = ~mask.any(-1, keepdim=True)  # such a row may see all, for kernels differ on −∞ alone
         context = functional.scaled_dot_product_attention(query, key, value, (mask | empty).expand(shape))
         return context.masked_fill(empty, 0)
