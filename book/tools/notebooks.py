@@ -1,7 +1,8 @@
 """Make each chapter's notebook from its text: book/NN_name.md → book/NN_name.ipynb, executed.
 
 Two runs give the same bytes: the cells' ids are their places, no time is recorded, progress bars (stderr) are
-left out, and one thread computes. A chapter with a failing cell writes nothing.
+left out, and one thread computes. Only a cell with the tag measures-time prints something else each time. A
+chapter with a failing cell writes nothing.
 """
 
 import argparse
