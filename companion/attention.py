@@ -61,6 +61,12 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
+def uniform_parameter(*sizes: int) -> nn.Parameter:
+    """A parameter that starts as ``nn.Linear`` starts its own: uniform within ±1/√n, n its last size."""
+    bound = sizes[-1] ** -0.5
+    return nn.Parameter(torch.empty(sizes).uniform_(-bound, bound))
+
+
 class Attention(nn.Module, ABC):
     """Every mechanism of the book that scores keys: a subclass says how, in :meth:`score`.
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_positive, check_size
+from companion.attention import Attention, check_positive, check_size, uniform_parameter
 from companion.embedding import Embedding
 from companion.recurrent import DeepOutput, check_even, check_target, run_packed, source_mask
 from companion.state import Memory, Step
@@ -31,7 +31,7 @@ class Additive(Attention):
         check_positive(query_size=query_size, key_size=key_size, size=size)
         self.W = nn.Linear(query_size, size, bias=False)
         self.U = nn.Linear(key_size, size, bias=False)
-        self.v = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
+        self.v = uniform_parameter(size)
 
     def project(
         self, source: Float[Tensor, "*b k s"]

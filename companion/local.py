@@ -7,7 +7,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from companion.attention import Attention, check_mask, check_positive, check_size, masked_softmax
+from companion.attention import (
+    Attention,
+    check_mask,
+    check_positive,
+    check_size,
+    masked_softmax,
+    uniform_parameter,
+)
 
 
 class Location(Attention):
@@ -218,7 +225,7 @@ class LocalP(Local):
         super().__init__(attention, radius)
         check_positive(query_size=query_size)
         self.W_p = nn.Linear(query_size, query_size, bias=False)
-        self.v_p = nn.Parameter(torch.empty(query_size).uniform_(-(query_size**-0.5), query_size**-0.5))
+        self.v_p = uniform_parameter(query_size)
 
     def centre(
         self,

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import Attention, check_positive, check_size, masked_softmax
+from companion.attention import Attention, check_positive, check_size, masked_softmax, uniform_parameter
 
 
 def last_pooling(states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b d"]:
@@ -66,7 +66,7 @@ class AttentionPooling(nn.Module):
         super().__init__()
         check_positive(query_size=query_size)
         self.attention = attention
-        self.query = nn.Parameter(torch.empty(query_size).uniform_(-(query_size**-0.5), query_size**-0.5))
+        self.query = uniform_parameter(query_size)
 
     def forward(self, states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b v"]:
         """One vector a sequence.
@@ -191,7 +191,7 @@ class ABCNN1(BCNN):
     def __init__(self, size: int, channels: int, width: int, max_length: int):
         super().__init__(size, channels, width)
         check_positive(max_length=max_length)
-        self.W_0 = nn.Parameter(torch.empty(size, max_length).uniform_(-(max_length**-0.5), max_length**-0.5))
+        self.W_0 = uniform_parameter(size, max_length)
 
     def stack(self, left: Sentences, right: Sentences) -> tuple[Tensor, Tensor]:
         """The words, and beside each its column of the attention feature map.

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import Attention, check_mask, check_positive, check_size
+from companion.attention import Attention, check_mask, check_positive, check_size, uniform_parameter
 
 
 class Dot(Attention):
@@ -147,7 +147,7 @@ class Concat(Attention):
         check_positive(query_size=query_size, key_size=key_size, size=size)
         self.query_size, self.key_size = query_size, key_size
         self.W = nn.Linear(query_size + key_size, size, bias=False)
-        self.v = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
+        self.v = uniform_parameter(size)
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -185,7 +185,7 @@ class MLP(Attention):
         self.W = nn.Linear(query_size, size)
         self.U = nn.Linear(key_size, size, bias=False)
         self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.v = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
+        self.v = uniform_parameter(size)
 
     def project(
         self, source: Float[Tensor, "*b k s"]
