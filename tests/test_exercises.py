@@ -105,6 +105,29 @@ def unfold_location(previous, filters):
     return functional.pad(previous, (half, half)).unfold(1, filters.shape[1], 1) @ filters.T
 
 
+def loops_general(query, key, W):
+    scores = torch.zeros(*query.shape[:2], key.shape[1], dtype=query.dtype)
+    for i in range(query.shape[1]):
+        for j in range(key.shape[1]):
+            scores[:, i, j] = ((query[:, i] @ W) * key[:, j]).sum(-1)
+    return scores
+
+
+def linear_centre(query, lengths, W, v):
+    return lengths.unsqueeze(1) / (1 + (-(functional.linear(query, W).tanh() * v).sum(-1)).exp())
+
+
+def loops_local_p(scores, centre, radius):
+    """The weights of local-p, window by window."""
+    weights = torch.zeros_like(scores)
+    for b in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            window = [s for s in range(scores.shape[2]) if abs(s - centre[b, i]) <= radius]
+            distance = torch.tensor(window) - centre[b, i]
+            weights[b, i, window] = scores[b, i, window].softmax(0) * (-2 * (distance / radius) ** 2).exp()
+    return weights
+
+
 def loops_position(weights):
     return sum(j * weights[..., j] for j in range(weights.shape[-1]))
 
@@ -175,6 +198,10 @@ def added_nucleus(logits, top_p):
         ("2.3", unfold_location),
         ("2.4", loops_position),
         ("2.4", lambda w: (w * torch.arange(w.shape[-1])).sum(-1) / w.sum(-1)),
+        ("5.1", loops_general),
+        ("5.1", lambda q, k, W: q @ (k @ W.T).mT),
+        ("5.2", linear_centre),
+        ("5.3", loops_local_p),
     ],
 )
 def test_right_is_right_however_it_is_written(number, function):
@@ -475,6 +502,21 @@ NEW = [
     ("2.4", lambda w: w @ torch.arange(5, dtype=w.dtype), "weights.shape[-1] of them"),
     ("2.4", lambda w: w @ torch.arange(5, dtype=w.dtype)[:, None], "weights.shape[-1] of them"),
     ("2.4", lambda w: torch.einsum("bqk,k->bq", w, torch.arange(5.0).double()), "weights.shape[-1] of them"),
+    ("5.1", lambda q, k, W: torch.einsum("bqd,de,bke->bqk", q, W, k).tanh(), "tanh around the scores"),
+    ("5.1", lambda q, k, W: q @ k.mT, "W is missing: this is the score dot"),
+    ("5.1", lambda q, k, W: q @ W.T @ k.mT, "W is transposed"),
+    ("5.1", lambda q, k, W: functional.linear(k, W) @ q, "W is (d, e)"),
+    ("5.1", lambda q, k, W: loops_general(q, k, W) / math.sqrt(7), "divided by √d"),
+    ("5.1", lambda q, k, W: loops_general(q, k, W.detach()), "no gradient reaches W"),
+    ("5.2", lambda q, n, W, v: linear_centre(q, torch.tensor([11, 11]), W, v), "longest one's length"),
+    ("5.2", lambda q, n, W, v: linear_centre(q, torch.tensor([1, 1]), W, v), "S is missing"),
+    ("5.2", lambda q, n, W, v: linear_centre(q, n, W, v).long(), "rounded down"),
+    ("5.2", lambda q, n, W, v: n * torch.sigmoid(torch.tanh(q @ W.T) @ v), "lengths needs an axis more"),
+    ("5.2", lambda q, n, W, v: linear_centre(q, n, W.T, v), "W is transposed"),
+    ("5.3", lambda e, p, D: loops_local_p(e, p, D) / loops_local_p(e, p, D).sum(-1, True), "sum to 1"),
+    ("5.3", lambda e, p, D: loops_local_p(e, p.round(), D), "centre is rounded: p_t is a real"),
+    ("5.3", lambda e, p, D: loops_local_p(e, p - 1, D), "counted from 1"),
+    ("5.3", lambda e, p, D: loops_local_p(e, p.detach(), D), "no gradient reaches centre"),
 ]
 
 
