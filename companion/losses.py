@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from companion.data.batching import Batch
+from companion.data.labelled import Labelled
 from companion.data.vocabulary import PAD
 
 Record = dict[str, int | float]
@@ -55,6 +56,18 @@ def free_running_loss(model: Any, batch: Batch) -> Loss:
         total = total + _summed(logits, following)
         token = logits.argmax(-1)
     return Loss(total, (batch.target[:, 1:] != PAD).sum())
+
+
+def label_loss(model: nn.Module, batch: Labelled) -> Loss:
+    """The cross-entropy of the right class of each example.
+
+    ::
+
+        total = − Σ_i log p(label_i | inputs_i),   count = N examples
+    """
+    logits = model(*batch.inputs)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return Loss(cross_entropy(logits, batch.labels, reduction="sum"), torch.tensor(len(batch.labels)))
 
 
 def _summed(logits: Tensor, following: Tensor) -> Tensor:

@@ -149,6 +149,13 @@ def mlp_score(parameters, query, key):
     return dot(parameters["v"], hidden)
 
 
+def aligned_question(parameters, word, question):
+    """f_align(p_i) = Σ_j a_ij E(q_j), a_ij ∝ exp(α(E(p_i)) · α(E(q_j)))   (Chen et al. 2017, section 3.2)"""
+    dense = part(parameters, "W")
+    images = [[max(x, 0.0) for x in linear(dense, vector)] for vector in (word, *question)]
+    return context(softmax([dot(images[0], image) for image in images[1:]]), question)
+
+
 # Yin et al. 2016
 
 

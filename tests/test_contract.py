@@ -13,6 +13,7 @@ from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
+from companion.aligned import Aligned
 from companion.attention import Attention, masked_softmax, record_weights
 from companion.bahdanau import Additive
 from companion.gumbel import GumbelSoftmax
@@ -42,6 +43,7 @@ MECHANISMS = {
     "bilinear": Row(lambda: Bilinear(11, 13), 11, 13),
     "concat": Row(lambda: Concat(11, 13, 17), 11, 13),
     "mlp": Row(lambda: MLP(11, 13, 17, layers=3), 11, 13),
+    "aligned": Row(lambda: Aligned(11, 17), 11, 11),
     "luong location": Row(lambda: Location(11, 7), 11, 13, (PERMUTED, SOURCE_SIZE)),
     "local-m": Row(lambda: LocalM(Bilinear(11, 13), 7), 11, 13),
     "local-p": Row(lambda: LocalP(Bilinear(11, 13), 7, 11), 11, 13, (SOFTMAX, SUM, PERMUTED)),

@@ -14,8 +14,8 @@ ROOT = Path(companion.__file__).parent
 LAYERS = [
     {"attention", "state", "patterns", "position", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
-    | {"attention_over_attention", "queries", "location", "gumbel", "local"},
-    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner"},
+    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned"},
+    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"},
 ]
 # What else a file of a layer may import, from its own layer.
 SIDEWAYS = {
@@ -36,6 +36,7 @@ BESIDE = {
     "losses": {"data"},
     "training": {"checkpoint", "losses"},
     "translation": {"data", "decoding", "losses", "schedule", "training"},
+    "classification": {"data", "losses", "schedule", "training"},
     "alignment": set(),
     "plotting": {"alignment"},
     "explorer": {"alignment"},

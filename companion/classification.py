@@ -1,0 +1,111 @@
+"""A small classification task, as the chapters use it: vocabulary, labels, batches, a recipe, and a score."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from accelerate.utils import send_to_device
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.optim import Adam
+
+from companion.data.labelled import Labelled, LabelledBatches, one_by_one
+from companion.data.vocabulary import Vocabulary, pad
+from companion.losses import Record, evaluating, label_loss
+from companion.schedule import warmup_cosine
+from companion.training import Trainer
+
+AT_ONCE = 256
+
+
+class Example(NamedTuple):
+    """A text, or the two texts of a pair, each a row of words; and the name of its class."""
+
+    texts: tuple[Sequence[str], ...]
+    label: str
+
+
+def train(
+    model: Any, batches: LabelledBatches, test: Iterable[Labelled], steps: int, learning_rate: float = 1e-2
+) -> list[Record]:
+    """The recipe of the book's small classifiers; the history has the held-out accuracy every 50 steps.
+
+    It trains on a GPU where there is one, and leaves the model on the device where it was.
+    """
+    device = next(model.parameters()).device
+    test = list(test)
+    optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
+    trainer = Trainer(model, optimizer, label_loss, warmup_cosine(optimizer, min(50, steps), steps))
+    history = trainer.fit(batches, steps, lambda model: {"accuracy": accuracy(model, test)}, every=50)
+    model.to(device)
+    return history
+
+
+def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
+    """The probability of each class, for every example of the batches.
+
+    Raises:
+        ValueError: there is no batch.
+    """
+    device, found = next(model.parameters()).device, []
+    with evaluating(model):
+        for batch in batches:
+            found.append(model(*send_to_device(batch.inputs, device)).float().softmax(-1).cpu())
+    if not found:
+        raise ValueError("there is no batch to predict the classes of")
+    return torch.cat(found)
+
+
+def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
+    """The share of examples whose most probable class is the right one.
+
+    Raises:
+        ValueError: there is no batch.
+    """
+    guesses = predict(model, batches).argmax(-1)
+    return (guesses == torch.cat([batch.labels for batch in batches])).float().mean().item()
+
+
+class Classification:
+    """Texts of known class to train on, and others to test with. It knows no model.
+
+    A model is called with as many tensors of tokens as an example has texts, and answers with logits. Words
+    that are rarer than ``minimum_frequency`` in the training texts are ``<unk>``. Who wants the texts in
+    another shape, such as sentences of words, overrides :meth:`inputs`.
+    """
+
+    def __init__(self, train: Sequence[Example], test: Sequence[Example], minimum_frequency: int = 1):
+        texts = (text for example in train for text in example.texts)
+        self.words = Vocabulary.of(texts, minimum_frequency)
+        self.labels = tuple(sorted({example.label for example in train}))
+        self.training_examples, self.test_examples = train, test
+
+    def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b n"], ...]:
+        """What the model is called with: the tokens of the first texts, and of the second if there are."""
+        sides = zip(*(example.texts for example in examples), strict=True)
+        return tuple(pad([self.words.encode(text) for text in side]) for side in sides)
+
+    def collate(self, examples: Sequence[Example]) -> Labelled:
+        """A batch of these examples.
+
+        Raises:
+            ValueError: an example has a class that no training example has.
+        """
+        strangers = {example.label for example in examples} - set(self.labels)
+        if strangers:
+            raise ValueError(f"the classes {sorted(strangers)} are not among {self.labels}")
+        numbers = [self.labels.index(example.label) for example in examples]
+        return Labelled(self.inputs(examples), torch.tensor(numbers))
+
+    def test(self) -> list[Labelled]:
+        """The held-out examples in batches, in their order."""
+        return list(one_by_one(self.test_examples, self.collate, AT_ONCE))
+
+    def train(self, model: Any, steps: int, learning_rate: float = 1e-2, seed: int = 0) -> list[Record]:
+        """Run the recipe :func:`train` with batches of 32, drawn in the order that the seed gives."""
+        batches = LabelledBatches(self.training_examples, self.collate, batch_size=32, seed=seed)
+        return train(model, batches, self.test(), steps, learning_rate)
+
+    def accuracy(self, model: Any) -> float:
+        """The share of held-out examples that the model classifies rightly."""
+        return accuracy(model, self.test())

@@ -1,0 +1,132 @@
+"""Classifiers of one sequence, and of a pair: an encoder, a pooling, and one linear layer."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from companion.attention import check_positive
+from companion.embedding import Embedding
+from companion.pooling import BCNN, Sentences, mean_pooling
+from companion.recurrent import run_packed, source_mask
+
+Pooling = Callable[[Tensor, Tensor], Tensor]
+SPREAD = 5  # times the small first values of an embedding
+
+
+class WordEncoder(nn.Module):
+    """The vectors of the words, and nothing else: what stands where, and beside what, is not seen.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    def __init__(self, vocabulary_size: int, size: int):
+        super().__init__()
+        self.embedding = Embedding(vocabulary_size, size)
+
+    def forward(self, tokens: Int[Tensor, "b n"]) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
+        """The vectors of each text, and the mask of its words.
+
+        Raises:
+            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary.
+        """
+        return self.embedding(tokens), source_mask(tokens)
+
+
+class GRUEncoder(nn.Module):
+    """States of a recurrent network that reads forward: each has read the words up to its own.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
+        super().__init__()
+        check_positive(size=size)
+        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.rnn = nn.GRU(embedding_size, size, batch_first=True)
+
+    def forward(self, tokens: Int[Tensor, "b n"]) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
+        """The states of each text, and the mask of its words.
+
+        Raises:
+            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary.
+        """
+        mask = source_mask(tokens)
+        return run_packed(self.rnn, self.embedding(tokens), mask)[0], mask
+
+
+class Classifier(nn.Module):
+    """Encode a sequence, pool its states into one vector, and score the classes.
+
+    ::
+
+        logits = W pooling(encoder(x)) + b
+
+    ``encoder`` gives states and mask, as :class:`WordEncoder` and :class:`GRUEncoder`;
+    ``pooling`` makes one vector of ``size`` features of them: a function of :mod:`companion.pooling`, or a
+    module such as :class:`~companion.pooling.AttentionPooling`, whose parameters then belong to the model.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    def __init__(self, encoder: nn.Module, pooling: Pooling, size: int, classes: int):
+        super().__init__()
+        check_positive(size=size, classes=classes)
+        self.encoder, self.pooling = encoder, pooling
+        self.W = nn.Linear(size, classes)
+
+    def forward(self, *inputs: Tensor) -> Float[Tensor, "b c"]:
+        """Unnormalised log-probabilities of the classes; the inputs are the encoder's."""
+        return self.W(self.pooling(*self.encoder(*inputs)))
+
+
+class PairClassifier(nn.Module):
+    """Read two texts through blocks of BCNN or ABCNN, compare the two at every level, and score the classes.
+
+    ::
+
+        left_0, right_0 = the words' vectors;   left_l, right_l = block_l(left_{l−1}, right_{l−1})
+        x_l, y_l = the means of left_l and right_l
+        logits = W [x_0 ∘ y_0; |x_0 − y_0|; …; x_L ∘ y_L; |x_L − y_L|] + b
+
+    Source: Yin et al. 2016, section 3: both texts share all parameters, and the means (the paper's *all-ap*)
+    of all levels go to the output layer. Deviations: the output layer is given products and distances, for a
+    linear layer over the two vectors cannot compare them; and the mean is that of the pooled block, so
+    that one block of ABCNN-2 has a say. The paper's word vectors are word2vec's; ours begin with a standard
+    deviation of 0.5, for the match score tells words apart by their distance.
+
+    Raises:
+        ValueError: a size is below 1, or there is no block.
+    """
+
+    def __init__(self, vocabulary_size: int, blocks: Sequence[BCNN], classes: int):
+        super().__init__()
+        check_positive(blocks=len(blocks), classes=classes)
+        self.blocks = nn.ModuleList(blocks)
+        self.encoder = WordEncoder(vocabulary_size, blocks[0].size)
+        self.encoder.embedding.weight.data *= SPREAD
+        levels = [blocks[0].size, *(block.convolution.out_channels for block in blocks)]
+        self.W = nn.Linear(2 * sum(levels), classes)
+
+    def forward(self, left: Int[Tensor, "b m"], right: Int[Tensor, "b n"]) -> Float[Tensor, "b c"]:
+        """Unnormalised log-probabilities of the classes of each pair.
+
+        Raises:
+            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary; or
+                there are not as many left texts as right ones.
+        """
+        sides = Sentences(*self.encoder(left)), Sentences(*self.encoder(right))
+        found = [_compare(*sides)]
+        for block in self.blocks:
+            sides = block(*sides)
+            found.append(_compare(*sides))
+        return self.W(torch.cat(found, -1))
+
+
+def _compare(left: Sentences, right: Sentences) -> Float[Tensor, "b two_d"]:
+    x, y = mean_pooling(*left), mean_pooling(*right)
+    return torch.cat([x * y, (x - y).abs()], -1)

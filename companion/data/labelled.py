@@ -1,0 +1,66 @@
+"""Labelled examples as shuffled batches, found by the number of the step."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from torch import Tensor
+
+
+class Labelled(NamedTuple):
+    """What a classifier is called with, as ``model(*inputs)``, and the number of each example's class."""
+
+    inputs: tuple[Tensor, ...]
+    labels: Int[Tensor, " b"]
+
+
+Collate = Callable[[list[Any]], Labelled]
+
+
+class LabelledBatches:
+    """Training batches without end: ``batches[step]`` is a pure function of what the constructor was given.
+
+    Every epoch the examples are shuffled and cut into batches, and each comes once. ``collate`` makes a batch
+    of a list of examples, whatever these are. Nothing is remembered between steps, so training that stopped
+    goes on at ``batches[step]``.
+
+    Raises:
+        ValueError: there are no examples, or the batch size is below 1.
+    """
+
+    def __init__(self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int):
+        _check(examples, batch_size)
+        self.examples, self.collate, self.batch_size, self.seed = examples, collate, batch_size, seed
+        self.steps_in_epoch = -(-len(examples) // batch_size)
+
+    def __getitem__(self, step: int) -> Labelled:
+        """The batch of this step, counted from 0 over all epochs.
+
+        Raises:
+            IndexError: the step is negative.
+        """
+        if step < 0:
+            raise IndexError(f"steps are counted from 0, but batch {step} was asked for")
+        epoch, position = divmod(step, self.steps_in_epoch)
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.examples))
+        rows = order[position * self.batch_size : (position + 1) * self.batch_size]
+        return self.collate([self.examples[row] for row in rows])
+
+
+def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> Iterator[Labelled]:
+    """Every example once, in the order given, in batches.
+
+    Raises:
+        ValueError: there are no examples, or the batch size is below 1.
+    """
+    _check(examples, batch_size)
+    for first in range(0, len(examples), batch_size):
+        yield collate(list(examples[first : first + batch_size]))
+
+
+def _check(examples: Sequence[Any], batch_size: int) -> None:
+    if not len(examples):
+        raise ValueError("there are no examples to make batches of")
+    if batch_size < 1:
+        raise ValueError(f"a batch holds at least one example, not {batch_size}")

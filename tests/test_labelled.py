@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from companion.data.labelled import Labelled, LabelledBatches, one_by_one
+
+
+def collate(examples):
+    return Labelled((torch.tensor(examples),), torch.tensor(examples) % 2)
+
+
+def numbers(batches, steps):
+    return [batches[step].inputs[0].tolist() for step in steps]
+
+
+def test_every_example_comes_once_an_epoch_in_another_order():
+    batches = LabelledBatches(range(10), collate, batch_size=4, seed=0)
+    assert batches.steps_in_epoch == 3
+    epochs = [numbers(batches, range(3 * e, 3 * e + 3)) for e in range(2)]
+    assert [list(map(len, epoch)) for epoch in epochs] == [[4, 4, 2]] * 2
+    first, second = ([x for batch in epoch for x in batch] for epoch in epochs)
+    assert sorted(first) == sorted(second) == list(range(10))
+    assert first != second
+
+
+def test_a_batch_is_a_pure_function_of_its_step():
+    once = LabelledBatches(range(10), collate, batch_size=4, seed=3)
+    again = LabelledBatches(range(10), collate, batch_size=4, seed=3)
+    assert numbers(once, range(9)) == numbers(again, reversed(range(9)))[::-1]
+    assert numbers(once, range(9)) != numbers(LabelledBatches(range(10), collate, 4, seed=4), range(9))
+
+
+def test_one_by_one_keeps_the_order():
+    found = list(one_by_one(range(10), collate, 4))
+    assert [batch.inputs[0].tolist() for batch in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert found[2].labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("examples", "size", "message"),
+    [([], 4, "no examples"), ([1], 0, "at least one example, not 0")],
+)
+def test_bad_batches_are_an_error(examples, size, message):
+    with pytest.raises(ValueError, match=message):
+        LabelledBatches(examples, collate, size, seed=0)
+    with pytest.raises(ValueError, match=message):
+        list(one_by_one(examples, collate, size))
+
+
+def test_a_negative_step_is_an_error():
+    with pytest.raises(IndexError, match="batch -1"):
+        LabelledBatches([1], collate, 1, seed=0)[-1]
