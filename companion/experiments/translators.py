@@ -3,6 +3,8 @@
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Callable
 
+from torch import nn
+
 from companion import bahdanau, luong, seq2seq
 from companion.attention import Attention
 from companion.experiments.arguments import positive
@@ -61,10 +63,9 @@ def build_luong_local_p(source_size: int, target_size: int, arguments: Namespace
 def _luong(source_size: int, target_size: int, attention: Attention, arguments: Namespace) -> EncoderDecoder:
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
-    return EncoderDecoder(
-        luong.Encoder(source_size, embedding, hidden, layers, dropout),
-        luong.InputFeedingDecoder(target_size, embedding, hidden, attention, layers, dropout),
-    )
+    decoder = luong.InputFeedingDecoder(target_size, embedding, hidden, attention, layers, dropout)
+    nn.init.normal_(decoder.output.weight, std=0.2)  # all gradient comes through it: from a small one, little
+    return EncoderDecoder(luong.Encoder(source_size, embedding, hidden, layers, dropout), decoder)
 
 
 def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
