@@ -132,6 +132,17 @@ def loops_position(weights):
     return sum(j * weights[..., j] for j in range(weights.shape[-1]))
 
 
+def loops_attend(query, key, value):
+    rows = []
+    for q, k, v in zip(query, key, value, strict=True):
+        rows.append(torch.stack([torch.softmax(k @ one / math.sqrt(len(one)), 0) @ v for one in q]))
+    return torch.stack(rows)
+
+
+def loops_mean(states, mask):
+    return torch.stack([s[m].mean(0) if m.any() else 0 * s[0] for s, m in zip(states, mask, strict=True)])
+
+
 def loops_reverse(tokens):
     rows = [[word for word in row if word][::-1] for row in tokens.tolist()]
     return torch.tensor([row + [0] * (tokens.shape[1] - len(row)) for row in rows])
@@ -198,6 +209,12 @@ def added_nucleus(logits, top_p):
         ("2.3", unfold_location),
         ("2.4", loops_position),
         ("2.4", lambda w: (w * torch.arange(w.shape[-1])).sum(-1) / w.sum(-1)),
+        ("3.1", functional.scaled_dot_product_attention),
+        ("3.1", loops_attend),
+        ("3.2", loops_mean),
+        ("3.2", lambda s, m: torch.einsum("bn,bnd->bd", m / m.sum(1, keepdim=True).clamp(min=1).to(s), s)),
+        ("3.3", lambda x, y: 1 / (torch.cdist(x, y) + 1)),
+        ("3.3", lambda x, y: (1 + (x[:, :, None] - y[:, None]).norm(dim=-1)).reciprocal()),
         ("5.1", loops_general),
         ("5.1", lambda q, k, W: q @ (k @ W.T).mT),
         ("5.2", linear_centre),
@@ -517,6 +534,23 @@ NEW = [
     ("5.3", lambda e, p, D: loops_local_p(e, p.round(), D), "centre is rounded: p_t is a real"),
     ("5.3", lambda e, p, D: loops_local_p(e, p - 1, D), "counted from 1"),
     ("5.3", lambda e, p, D: loops_local_p(e, p.detach(), D), "no gradient reaches centre"),
+    ("3.1", lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=1.0), "not divided by √d"),
+    ("3.1", lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=1 / 7), "it is √d"),
+    (
+        "3.1",
+        lambda q, k, v: torch.einsum("bqk,bkv->bqv", (q @ k.mT / 7**0.5).softmax(1), v),
+        "over the queries",
+    ),
+    ("3.1", lambda q, k, v: q @ k, "key.mT"),
+    ("3.1", lambda q, k, v: loops_attend(q, k, v).mT, "axes are in another order"),
+    ("3.2", lambda s, m: torch.stack([x.sum(0) / 5 for x in s * m[..., None]]), "still counted"),
+    ("3.2", lambda s, m: torch.stack([x[y].mean(0) for x, y in zip(s, m, strict=True)]), "0 / 0"),
+    ("3.2", lambda s, m: s[m].mean(), "The shape is ()"),
+    ("3.2", lambda s, m: (s * m).sum(1), "mask[..., None]"),
+    ("3.3", lambda x, y: 1 / (1 + torch.cdist(x, y) ** 2), "square of the distance"),
+    ("3.3", lambda x, y: 1 / (1 + torch.cdist(x, y, p=1)), "absolute differences are added"),
+    ("3.3", lambda x, y: x - y, "each side needs a new axis"),
+    ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in another order"),
 ]
 
 

@@ -1,0 +1,177 @@
+"""The exercises of chapter 3, What attention is."""
+
+import torch
+from torch import Tensor
+
+from companion.exercises.exercise import Exercise, normal
+from companion.pooling import mean_pooling
+
+# 3.1: scaled dot-product attention
+
+
+def _scores(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.mT / query.shape[-1] ** 0.5
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return _scores(query, key).softmax(-1) @ value
+
+
+ATTEND = Exercise(
+    inputs={
+        "query": normal(2, 3, 7, seed=31),
+        "key": normal(2, 5, 7, seed=32),
+        "value": normal(2, 5, 11, seed=33),
+    },
+    solution=_attend,
+    mistakes={
+        "The scores are not divided by √d.": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
+        "The scores are divided by d; it is √d.": lambda q, k, v: (q @ k.mT / 7).softmax(-1) @ v,
+        "The scores are multiplied by √d; they are divided by it.": lambda q, k, v: (
+            (q @ k.mT * 7**0.5).softmax(-1) @ v
+        ),
+        "The scores are divided by √k, the number of keys; d is the number of features.": lambda q, k, v: (
+            (q @ k.mT / 5**0.5).softmax(-1) @ v
+        ),
+        "The scores are divided by √v, of the values; d is that of queries and keys.": lambda q, k, v: (
+            (q @ k.mT / 11**0.5).softmax(-1) @ v
+        ),
+        "The division by √d comes after the softmax; it belongs before.": lambda q, k, v: (
+            (q @ k.mT).softmax(-1) @ v / 7**0.5
+        ),
+        "The softmax runs over the queries; the weights of one query, over the keys, must sum to 1.": (
+            lambda q, k, v: _scores(q, k).softmax(-2) @ v
+        ),
+        "The softmax runs over the batch; it runs over the keys, the last axis.": lambda q, k, v: (
+            _scores(q, k).softmax(0) @ v
+        ),
+        "The softmax runs over queries and keys together; it runs over the keys of each query.": (
+            lambda q, k, v: _scores(q, k).flatten(1).softmax(-1).view(2, 3, 5) @ v
+        ),
+        "There is no softmax: the scores themselves are the weights here.": lambda q, k, v: _scores(q, k) @ v,
+        "There is a sigmoid in the place of the softmax.": lambda q, k, v: _scores(q, k).sigmoid() @ v,
+        "These are the scores: the softmax and the average are missing.": lambda q, k, v: _scores(q, k),
+        "These are the weights: the average of the values is missing.": lambda q, k, v: _scores(q, k).softmax(
+            -1
+        ),
+        "These are the keys averaged; the values are to be.": lambda q, k, v: _scores(q, k).softmax(-1) @ k,
+        "This takes the best value alone, which no gradient can learn from.": lambda q, k, v: (
+            torch.nn.functional.one_hot(_scores(q, k).argmax(-1), 5).to(v) @ v
+        ),
+    },
+    hints={
+        "must match|mat1|Expected size": "The scores are (b, q, k): multiply the query, (b, q, d), by the key"
+        " with its last two axes exchanged, key.mT."
+    },
+)
+
+
+# 3.2: the mean under a mask
+
+
+def _states_and_mask() -> dict[str, Tensor]:
+    """Texts of 5, 2 and no words, with other numbers where the padding is."""
+    return {
+        "states": normal(3, 5, 7, seed=34),
+        "mask": torch.arange(5) < torch.tensor([[5], [2], [0]]),
+    }
+
+
+def _zeroed(states: Tensor, mask: Tensor) -> Tensor:
+    return states.masked_fill(~mask[..., None], 0)
+
+
+def _divided(states: Tensor, mask: Tensor, count: Tensor) -> Tensor:
+    return _zeroed(states, mask).sum(1) / count
+
+
+MEAN_POOL = Exercise(
+    inputs=_states_and_mask(),
+    solution=mean_pooling,
+    mistakes={
+        "The mask is ignored: padding is averaged too.": lambda s, m: s.mean(1),
+        "Padding is zero, but still counted: divide by the number of words, not by n.": lambda s, m: _zeroed(
+            s, m
+        ).mean(1),
+        "The padding is added up, though it is not counted.": lambda s, m: (
+            s.sum(1) / m.sum(1, keepdim=True).clamp(min=1)
+        ),
+        "It is the sum: divide by the number of words.": lambda s, m: _zeroed(s, m).sum(1),
+        "The mask is the wrong way round: True means that there is a word.": lambda s, m: mean_pooling(s, ~m),
+        "The text without words is 0 / 0, which is NaN; it must get zeros.": lambda s, m: _divided(
+            s, m, m.sum(1, keepdim=True)
+        ),
+        "There is 1 too many in the number of words, to save the empty text: use clamp(min=1).": (
+            lambda s, m: _divided(s, m, m.sum(1, keepdim=True) + 1)
+        ),
+        "All texts are divided by the number of words in the whole batch.": lambda s, m: _divided(
+            s, m, m.sum()
+        ),
+        "The mean is taken over the features; it is taken over the words.": lambda s, m: _zeroed(s, m).mean(
+            2
+        ),
+        "One mean is taken over the words of all texts together.": lambda s, m: s[m].mean(0).expand(3, 7),
+        "This is the maximum; the mean is asked for.": lambda s, m: (
+            s.masked_fill(~m[..., None], -torch.inf).amax(1).masked_fill(~m.any(1, keepdim=True), 0)
+        ),
+        "This is the last word; the mean of all is asked for.": lambda s, m: torch.stack(
+            [s[0, 4], s[1, 1], 0 * s[2, 0]]
+        ),
+    },
+    hints={"must match": "The mask is (b, n), and the states are (b, n, d): write mask[..., None]."},
+)
+
+
+# 3.3: the attention matrix of ABCNN
+
+
+def _differences(left: Tensor, right: Tensor) -> Tensor:
+    return left[:, :, None] - right[:, None]
+
+
+def _distances(left: Tensor, right: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(_differences(left, right), dim=-1)
+
+
+MATCH_SCORES = Exercise(
+    inputs={"left": normal(2, 3, 7, seed=35), "right": normal(2, 5, 7, seed=36)},
+    solution=lambda left, right: 1 / (1 + _distances(left, right)),
+    mistakes={
+        "The root is missing: this is the square of the distance.": lambda x, y: (
+            1 / (1 + _distances(x, y).square())
+        ),
+        "This is the distance; the score is 1 / (1 + distance).": lambda x, y: _distances(x, y),
+        "The 1 under the fraction is missing: two equal words would be infinite.": lambda x, y: (
+            1 / _distances(x, y)
+        ),
+        "The absolute differences are added up; the distance is Euclidean.": lambda x, y: (
+            1 / (1 + _differences(x, y).abs().sum(-1))
+        ),
+        "The squares are averaged and not added up.": lambda x, y: (
+            1 / (1 + _differences(x, y).square().mean(-1).sqrt())
+        ),
+        "The largest difference is taken; the distance is Euclidean.": lambda x, y: (
+            1 / (1 + _differences(x, y).abs().amax(-1))
+        ),
+        "This is exp(−distance); the score is 1 / (1 + distance).": lambda x, y: _distances(x, y).neg().exp(),
+        "This is −distance; the score is 1 / (1 + distance).": lambda x, y: -_distances(x, y),
+        "This is the dot product in the place of the distance.": lambda x, y: 1 / (1 + x @ y.mT),
+        "This is the cosine.": lambda x, y: torch.cosine_similarity(x[:, :, None], y[:, None], dim=-1),
+        "The features are not added up: there is one score for each pair of words.": lambda x, y: (
+            1 / (1 + _differences(x, y).abs())
+        ),
+        "These are shares already: no softmax is taken.": lambda x, y: (1 / (1 + _distances(x, y))).softmax(
+            -1
+        ),
+        "The rows are made to sum to 1: nothing is normalised here.": lambda x, y: (
+            torch.nn.functional.normalize(1 / (1 + _distances(x, y)), p=1, dim=-1)
+        ),
+    },
+    hints={
+        "must match": "Each word meets each word, so each side needs a new axis: left to (b, m, 1, d), right"
+        " to (b, 1, n, d)."
+    },
+)
+
+
+EXERCISES = {"3.1": ATTEND, "3.2": MEAN_POOL, "3.3": MATCH_SCORES}
