@@ -1,11 +1,12 @@
 """Where to look, said by position (Luong, Pham and Manning 2015): location, local-m and local-p."""
 
 from abc import ABC, abstractmethod
+from math import prod
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 
 from companion.attention import (
     Attention,
@@ -246,9 +247,10 @@ class LocalP(Local):
 
 
 def _gather(source: Float[Tensor, "*b k d"], places: Int[Tensor, "*b q w"]) -> Float[Tensor, "*b q w d"]:
-    """The vectors that stand at some places of a source."""
-    index = places.flatten(-2).unsqueeze(-1).expand(*places.shape[:-2], -1, source.shape[-1])
-    return source.gather(-2, index).unflatten(-2, places.shape[-2:])
+    """The vectors at some places of a source, copied in whole rows, as from an embedding's table."""
+    *batch, keys, size = source.shape
+    first = keys * torch.arange(prod(batch), device=source.device).view(*batch, 1, 1)
+    return embedding(first + places, source.reshape(-1, size))
 
 
 def _average(
