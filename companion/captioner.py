@@ -1,5 +1,6 @@
 """Show, attend and tell (Xu et al. 2015): an image becomes a grid of features, and the grid a caption."""
 
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -204,3 +205,19 @@ class HardCaptioner(Captioner):
     def look(self, query: Float[Tensor, "b 1 h"], memory: Memory) -> Look:
         """Where each query looks: at one place."""
         return self.attention(query, memory.key, memory.mask[:, None])
+
+
+def harden(captioner: Captioner) -> HardCaptioner:
+    """A copy that has learnt as much, but looks at one place: drawn by the weights that it averaged by.
+
+    REINFORCE refines a look far better than it finds one, so it is a good place to start from.
+    """
+    source_size, hidden_size = captioner.W_h.in_features, captioner.W_h.out_features
+    embedding_size = captioner.cell.input_size - source_size
+    attention = HardAttention(deepcopy(captioner.attention))
+    words = captioner.output.L_o.out_features
+    hard = HardCaptioner(words, embedding_size, hidden_size, source_size, attention, captioner.dropout.p)
+    hard = hard.to(captioner.W_h.weight)
+    others = {name: x for name, x in captioner.state_dict().items() if not name.startswith("attention.")}
+    hard.load_state_dict(others, strict=False)
+    return hard

@@ -78,8 +78,8 @@ def _summed(logits: Tensor, following: Tensor) -> Tensor:
 
 def held_out(
     model: nn.Module,
-    batches: Iterable[Batch],
-    loss: Callable[[nn.Module, Batch], Loss] = sequence_loss,
+    batches: Iterable[Any],
+    loss: Callable[[nn.Module, Any], Loss] = sequence_loss,
 ) -> Record:
     """The mean loss of all tokens of all batches, and its exponential.
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,14 +25,17 @@ from companion.state import Step
 
 
 class EncoderDecoder(nn.Module):
-    """An encoder joined to a decoder: what the one returns is what the other starts from."""
+    """An encoder joined to a decoder: what the one returns is what the other starts from.
+
+    A source is whatever the encoder reads, one to a row: sentences as integers, or images.
+    """
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module):
         super().__init__()
         self.encoder: Any = encoder
         self.decoder: Any = decoder
 
-    def start(self, source: Int[Tensor, "b k"]) -> Any:
+    def start(self, source: Num[Tensor, "b ..."]) -> Any:
         """Read the source: the decoder's state before the first word."""
         return self.decoder.start(*self.encoder(source))
 
@@ -41,12 +44,12 @@ class EncoderDecoder(nn.Module):
         return self.decoder.step(token, state)
 
     def forward(
-        self, source: Int[Tensor, "b k"], target: Int[Tensor, "b t"]
+        self, source: Num[Tensor, "b ..."], target: Int[Tensor, "b t"]
     ) -> Float[Tensor, "b t vocabulary"]:
         """Scores of the word after each word of ``target`` (teacher forcing)."""
         return self.decoder(target, self.start(source))
 
-    def log_prob(self, source: Int[Tensor, "b k"], target: Int[Tensor, "b t"]) -> Float[Tensor, " b"]:
+    def log_prob(self, source: Num[Tensor, "b ..."], target: Int[Tensor, "b t"]) -> Float[Tensor, " b"]:
         """How probable each target is as the answer to its source, with gradients.
 
         ::

@@ -2,10 +2,11 @@ import pytest
 import torch
 
 from companion.bahdanau import Additive
-from companion.captioner import Captioner, HardCaptioner, ImageEncoder
+from companion.captioner import Captioner, HardCaptioner, ImageEncoder, harden
 from companion.decoding import beam_search, greedy
 from companion.gumbel import StraightThroughGumbel
 from companion.hard import HalfAndHalf, HardAttention
+from companion.seq2seq import EncoderDecoder
 from tests import reference
 from tests.tiny import SOURCE, TARGET, captioner, close, sentences, spread
 
@@ -169,6 +170,32 @@ def test_a_gumbel_softmax_serves_as_its_attention():
     assert ((look.weights == 0) | (look.weights == 1)).all()
     logits.square().sum().backward()
     assert all(p.grad.any() for p in model.parameters())
+
+
+def test_a_hardened_captioner_draws_by_the_weights_of_the_soft_one():
+    model = soft()
+    drawn = harden(model).eval()
+    start, target = model.start(*encoder()(images(3))), TARGET[:, :1]
+    _, look = drawn.trace(target, start)
+    _, expected = model.trace(target, start)
+    assert torch.equal(look.weights.argmax(-1), expected.weights.argmax(-1))
+    close(look.entropy, expected.entropy)
+    with torch.no_grad():
+        drawn.attention.attention.v.zero_()
+        drawn.W_h.weight.zero_()
+    assert model.attention.v.all()
+    assert model.W_h.weight.any()
+    parameters = {name: p for name, p in harden(model).named_parameters() if "attention" not in name}
+    assert parameters
+    assert all(torch.equal(p, model.get_parameter(name)) for name, p in parameters.items())
+
+
+def test_an_encoder_decoder_takes_images():
+    model = EncoderDecoder(encoder(), soft())
+    target = torch.tensor([[1, 3, 2], [1, 4, 2]])
+    log_probs = model(images(), target[:, :-1]).log_softmax(-1)
+    expected = log_probs.gather(-1, target[:, 1:, None]).squeeze(-1).sum(1)
+    close(model.log_prob(images(), target), expected)
 
 
 @pytest.mark.usefixtures("unchecked")

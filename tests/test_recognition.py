@@ -1,0 +1,77 @@
+"""An encoder that learns single digits: what each field is called, and that the lessons help."""
+
+import numpy as np
+import pytest
+import torch
+
+from companion.captioner import ImageEncoder
+from companion.data.scenes import NAMES, Box, Digits, Scenes, draw, handwritten_digits
+from companion.recognition import NOTHING, Lessons, Recogniser, digit_of_each_field, field_loss, recognise
+
+
+def strokes():
+    """Ten digits that are easy to tell apart: each has ink in a row of its own."""
+    images = np.zeros((8, 8, 8), dtype=np.float32)
+    images[np.arange(8), np.arange(8)] = 1
+    return Digits(images, np.arange(8))
+
+
+def test_a_field_is_named_after_the_box_that_its_middle_lies_in():
+    boxes = (Box(2, 1, 10, 9), Box(11, 21, 19, 29))
+    scenes = Scenes(torch.zeros(1, 1, 32, 32), [("seven", "below", "zero")], [boxes])
+    labels = digit_of_each_field(scenes, 8)[0].tolist()
+    for row in range(8):
+        for column in range(8):
+            y, x = 4 * row + 2, 4 * column + 2
+            inside = [digit for digit, b in zip((7, 0), boxes, strict=True) if contains(b, y, x)]
+            assert labels[8 * row + column] == (inside[0] if inside else NOTHING)
+
+
+def contains(box, y, x):
+    return box.top <= y < box.bottom and box.left <= x < box.right
+
+
+def test_every_digit_has_a_field_on_a_grid_of_eight():
+    scenes = draw(strokes(), 100, seed=0, smallest=1, largest=9)
+    labels = digit_of_each_field(scenes, 8)
+    for row, caption in zip(labels, scenes.captions, strict=True):
+        named = {NAMES.index(word) for word in caption if word in NAMES}
+        assert set(row.tolist()) - {NOTHING} == named
+
+
+@pytest.mark.parametrize("side", [0, 7])
+def test_a_grid_that_does_not_fit_is_an_error(side):
+    with pytest.raises(ValueError, match=rf"32 pixels .* {side} fields"):
+        digit_of_each_field(draw(strokes(), 1, seed=0), side)
+
+
+def test_a_lesson_is_a_function_of_its_step():
+    lessons = Lessons(strokes(), 8, seed=0)
+    one, same, other = lessons[3], Lessons(strokes(), 8, seed=0)[3], lessons[4]
+    assert torch.equal(one.images, same.images)
+    assert torch.equal(one.labels, same.labels)
+    assert not torch.equal(one.images, other.images)
+    assert not torch.equal(one.images, Lessons(strokes(), 8, seed=1)[3].images)
+
+
+def test_the_loss_is_that_of_the_fields_with_a_digit():
+    torch.manual_seed(0)
+    model, batch = Recogniser(ImageEncoder(6), 6), Lessons(strokes(), 8, seed=0, batch_size=3)[0]
+    found = field_loss(model, batch)
+    log_probs = model(batch.images).log_softmax(-1)
+    expected = [
+        -log_probs[row, field, label].item()
+        for row, labels in enumerate(batch.labels.tolist())
+        for field, label in enumerate(labels)
+        if label != NOTHING
+    ]
+    assert found.total.item() == pytest.approx(sum(expected), rel=1e-5)
+    assert found.count == len(expected)
+
+
+def test_lessons_help():
+    torch.manual_seed(0)
+    encoder = ImageEncoder(16)
+    history = recognise(encoder, handwritten_digits(), steps=120)
+    assert [record["step"] for record in history] == [100, 120]
+    assert history[-1]["loss"] < np.log(10) - 0.05
