@@ -188,9 +188,33 @@ def added_nucleus(logits, top_p):
     return logits + torch.zeros_like(logits).masked_fill(outside, -torch.inf)
 
 
+def loops_gate(hidden, weights, value, f):
+    rows = []
+    for h, alpha, a in zip(hidden, weights, value, strict=True):
+        rows.append(torch.sigmoid(h @ f) * sum(w * x for w, x in zip(alpha, a, strict=True)))
+    return torch.stack(rows)
+
+
+def loops_penalty(weights, words, weight):
+    images = [(1 - alpha[m].sum(0)).pow(2).sum() for alpha, m in zip(weights, words, strict=True)]
+    return weight * sum(images) / len(images)
+
+
+def loops_received(weights, words):
+    return torch.stack([alpha[m].sum(0) for alpha, m in zip(weights, words, strict=True)])
+
+
+def loops_to_go(reward, words):
+    rows = [[r[t:][m[t:]].sum() for t in range(len(r))] for r, m in zip(reward, words, strict=True)]
+    return torch.stack([torch.stack(row) for row in rows])
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
+        ("4.1", loops_gate),
+        ("4.2", loops_penalty),
+        ("4.3", loops_to_go),
         ("1.1", loops_reverse),
         ("1.1", sorted_reverse),
         ("1.2", loops_log_prob),
@@ -551,6 +575,9 @@ NEW = [
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(x, y, p=1)), "absolute differences are added"),
     ("3.3", lambda x, y: x - y, "each side needs a new axis"),
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in another order"),
+    ("4.1", lambda h, w, a, f: torch.einsum("bk,bkv->bv", w, a), "gate is missing"),
+    ("4.2", lambda a, m, w: w * (1 - loops_received(a, m)).pow(2).mean(), "mean over the places"),
+    ("4.3", lambda r, m: torch.where(m, r, 0).sum(1)[:, None] + 0 * r, "whole caption"),
 ]
 
 

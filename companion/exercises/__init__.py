@@ -1,9 +1,15 @@
 """Check an answer to an exercise of the book: ``check("2.1", my_function)`` says right, or what is wrong."""
 
-from companion.exercises import attention, bahdanau, luong, seq2seq
+from companion.exercises import attention, bahdanau, hard, luong, seq2seq
 from companion.exercises.exercise import Answer, diagnose
 
-_EXERCISES = {**seq2seq.EXERCISES, **bahdanau.EXERCISES, **attention.EXERCISES, **luong.EXERCISES}
+_EXERCISES = {
+    **seq2seq.EXERCISES,
+    **bahdanau.EXERCISES,
+    **attention.EXERCISES,
+    **hard.EXERCISES,
+    **luong.EXERCISES,
+}
 
 
 class Verdict:
