@@ -146,7 +146,7 @@ LOCAL_P_WEIGHTS = Exercise(
     inputs={
         "scores": normal(2, 3, 11, seed=57),
         "centre": torch.tensor([[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64),
-        "radius": 2,
+        "radius": 3,
     },
     solution=_local_p,
     mistakes={
@@ -164,7 +164,10 @@ LOCAL_P_WEIGHTS = Exercise(
         "The window comes after the softmax: the softmax is among the words of the window.": (
             lambda e, p, D: e.softmax(-1) * _gaussian(e, p, D / 2) * (_squared(e, p) <= D**2)
         ),
-        "σ is D: it is D / 2.": lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, D),
+        "σ is D: it is D / 2.": lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, float(D)),
+        "σ is not squared: the distance is divided by 2σ².": (
+            lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, (D / 2) ** 0.5)
+        ),
         "The 2 is missing in 2σ².": (lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, D / 2) ** 2),
         "The Gaussian has a factor 1/(σ√(2π)), as a density has: at the centre it is 1 here.": (
             lambda e, p, D: _local_p(e, p, D) / (D / 2 * (2 * torch.pi) ** 0.5)
