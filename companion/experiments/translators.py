@@ -3,8 +3,6 @@
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Callable
 
-from torch import nn
-
 from companion import bahdanau, luong, seq2seq
 from companion.attention import Attention
 from companion.experiments.arguments import positive
@@ -64,7 +62,6 @@ def _luong(source_size: int, target_size: int, attention: Attention, arguments: 
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
     decoder = luong.InputFeedingDecoder(target_size, embedding, hidden, attention, layers, dropout)
-    nn.init.normal_(decoder.output.weight, std=0.2)  # all gradient comes through it: from a small one, little
     return EncoderDecoder(luong.Encoder(source_size, embedding, hidden, layers, dropout), decoder)
 
 
