@@ -11,7 +11,7 @@ from torch.optim import Adam
 
 from companion.data.labelled import Labelled, LabelledBatches, one_by_one
 from companion.data.vocabulary import Vocabulary, pad
-from companion.losses import Record, evaluating, label_loss
+from companion.losses import Record, evaluating, label_loss, widen
 from companion.schedule import warmup_cosine
 from companion.training import Trainer
 
@@ -50,7 +50,7 @@ def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
     device, found = next(model.parameters()).device, []
     with evaluating(model):
         for batch in batches:
-            found.append(model(*send_to_device(batch.inputs, device)).float().softmax(-1).cpu())
+            found.append(widen(model(*send_to_device(batch.inputs, device))).softmax(-1).cpu())
     if not found:
         raise ValueError("there is no batch to predict the classes of")
     return torch.cat(found)
@@ -80,7 +80,7 @@ class Classification:
         self.labels = tuple(sorted({example.label for example in train}))
         self.training_examples, self.test_examples = train, test
 
-    def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b n"], ...]:
+    def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b _"], ...]:
         """What the model is called with: the tokens of the first texts, and of the second if there are."""
         sides = zip(*(example.texts for example in examples), strict=True)
         return tuple(pad([self.words.encode(text) for text in side]) for side in sides)

@@ -1,6 +1,7 @@
 """Classifiers of one sequence, and of a pair: an encoder, a pooling, and one linear layer."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -100,12 +101,18 @@ class PairClassifier(nn.Module):
     deviation of 0.5, for the match score tells words apart by their distance.
 
     Raises:
-        ValueError: a size is below 1, or there is no block.
+        ValueError: a size is below 1, there is no block, or one does not read what the one before it gives.
     """
 
     def __init__(self, vocabulary_size: int, blocks: Sequence[BCNN], classes: int):
         super().__init__()
         check_positive(blocks=len(blocks), classes=classes)
+        for block, following in pairwise(blocks):
+            if following.size != block.convolution.out_channels:
+                raise ValueError(
+                    f"a block of {block.convolution.out_channels} channels is followed by one that reads"
+                    f" {following.size} features"
+                )
         self.blocks = nn.ModuleList(blocks)
         self.encoder = WordEncoder(vocabulary_size, blocks[0].size)
         self.encoder.embedding.weight.data *= SPREAD
@@ -119,12 +126,10 @@ class PairClassifier(nn.Module):
             ValueError: a text is empty, has padding before a word, or a token outside the vocabulary; or
                 there are not as many left texts as right ones.
         """
-        sides = Sentences(*self.encoder(left)), Sentences(*self.encoder(right))
-        found = [_compare(*sides)]
+        levels = [(Sentences(*self.encoder(left)), Sentences(*self.encoder(right)))]
         for block in self.blocks:
-            sides = block(*sides)
-            found.append(_compare(*sides))
-        return self.W(torch.cat(found, -1))
+            levels.append(block(*levels[-1]))
+        return self.W(torch.cat([_compare(*sides) for sides in levels], -1))
 
 
 def _compare(left: Sentences, right: Sentences) -> Float[Tensor, "b two_d"]:

@@ -65,15 +65,18 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
 
         total = − Σ_i log p(label_i | inputs_i),   count = N examples
     """
-    logits = model(*batch.inputs)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return Loss(cross_entropy(logits, batch.labels, reduction="sum"), torch.tensor(len(batch.labels)))
+    total = cross_entropy(widen(model(*batch.inputs)), batch.labels, reduction="sum")
+    return Loss(total, torch.tensor(len(batch.labels), device=total.device))
+
+
+def widen(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
+    """The same in at least 32 bits, to sum up: a sum in 16 would be good for two or three digits."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _summed(logits: Tensor, following: Tensor) -> Tensor:
-    """The sum over all words, in at least 32 bits; in 16 it would be good for two or three digits."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return cross_entropy(logits, following, ignore_index=PAD, reduction="sum")
+    """The sum over all words."""
+    return cross_entropy(widen(logits), following, ignore_index=PAD, reduction="sum")
 
 
 def held_out(

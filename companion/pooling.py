@@ -204,8 +204,9 @@ class ABCNN1(BCNN):
         return torch.cat([left.states, first], -1), torch.cat([right.states, second], -1)
 
     def _map(self, scores: Tensor, other: Tensor) -> Tensor:
-        longest, limit = int(other.sum(1).max()), self.W_0.shape[1]
-        if longest > limit:
+        limit = self.W_0.shape[1]
+        if other.shape[1] > limit and other[:, limit:].any():
+            longest = int(other.sum(1).max())
             raise ValueError(f"a sentence has {longest} words, but max_length is {limit}")
         return functional.linear(scores[..., :limit], self.W_0[:, : scores.shape[-1]])
 

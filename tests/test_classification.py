@@ -42,9 +42,9 @@ def test_rare_words_are_unknown():
 
 
 def test_a_pair_becomes_two_tensors():
-    pairs = [Example((("a", "b"), ("c",)), "yes"), Example((("a",), ("b", "c")), "no")]
+    pairs = [Example((("a", "b"), ("c",)), "yes"), Example((("a",), ("b", "c", "c")), "no")]
     left, right = Classification(pairs, pairs).inputs(pairs)
-    assert (left.shape, right.shape) == ((2, 2), (2, 2))
+    assert (left.shape, right.shape) == ((2, 2), (2, 3))
     assert left[1, 0] == left[0, 0] != left[0, 1] == right[1, 0]
 
 
@@ -74,6 +74,16 @@ def test_the_loss_is_the_sum_over_the_examples():
     expected = -sum(row.log_softmax(0)[label] for row, label in zip(logits, (1, 0, 1), strict=True))
     assert loss.total.item() == pytest.approx(expected.item())
     assert loss.count == 3
+
+
+def test_the_loss_is_where_the_model_is_and_as_precise_but_never_of_16_bits():
+    batch = Labelled((torch.zeros(3, 2, device="meta"),), torch.zeros(3, dtype=torch.int64, device="meta"))
+    loss = label_loss(Fixed().to("meta"), batch)
+    assert loss.total.device == loss.count.device == batch.labels.device
+    for dtype, expected in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
+        model, logits = Fixed().to(dtype), torch.zeros(3, 2, dtype=dtype)
+        batch = Labelled((logits,), torch.tensor([1, 0, 1]))
+        assert label_loss(model, batch).total.dtype == predict(model, [batch]).dtype == expected
 
 
 def test_predictions_and_accuracy_are_over_all_batches():

@@ -110,15 +110,27 @@ def test_the_words_of_a_pair_begin_apart_and_padding_at_zero():
     assert not weight[0].any()
 
 
-@pytest.mark.parametrize("model", [Classifier(WordEncoder(11, 6), mean_pooling, 6, 2)])
-def test_an_empty_text_is_an_error(model):
+@pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
+def test_an_empty_text_is_an_error(encoder):
     with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
-        model(torch.tensor([[4], [0]]))
+        Classifier(encoder(), mean_pooling, 6, 2)(torch.tensor([[4], [0]]))
 
 
 def test_a_pair_with_an_empty_side_is_an_error():
     with pytest.raises(ValueError, match=r"rows \[0\] are empty"):
         PairClassifier(11, [BCNN(6, 5, 3)], 2)(torch.tensor([[4]]), torch.tensor([[0]]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("count", [1, 2])
+def test_texts_without_a_partner_are_an_error(count):
+    with pytest.raises(ValueError, match=f"3 left and {count} right sentences do not make pairs"):
+        PairClassifier(11, [BCNN(6, 5, 3)], 2)(TEXTS, OTHERS[:count])
+
+
+def test_blocks_that_do_not_fit_are_an_error():
+    with pytest.raises(ValueError, match="5 channels is followed by one that reads 6 features"):
+        PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2)
 
 
 @pytest.mark.parametrize(

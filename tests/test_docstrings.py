@@ -1,3 +1,5 @@
+import importlib
+
 import pytest
 
 from companion.data.docstrings import LIBRARIES, Document, documents, sentences, split
@@ -92,6 +94,41 @@ def test_a_share_outside_is_an_error(found, share):
 def test_a_side_without_files_is_an_error():
     with pytest.raises(ValueError, match="the 1 files of numpy holds out 0"):
         split([Document("numpy", "a.py", ("a",), (("b",), ("c",)))], 0.3, seed=0)
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """An installed library, whose folder is yet empty."""
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "strange_library"
+    folder.mkdir()
+    importlib.invalidate_caches()
+    return folder
+
+
+DOCSTRING = '"""Le caf\u00e9 est ouvert ' + "mais " * 20 + 'ferme. Really?"""\r\n'
+FILES = {
+    "mark": b"\xef\xbb\xbf" + DOCSTRING.encode(),
+    "latin": b"# -*- coding: latin-1 -*-\r\n" + DOCSTRING.replace("Le", "Un").encode("latin-1"),
+    "old": b"print 'of Python 2'",
+    "bytes": b"x = '\xff'",
+    "null": b"x = 1\0",
+    "signs": b"x = " + b"-" * 100_000 + b"1",
+    "sum": b"x = " + b"1 + " * 20_000 + b"1",
+}
+
+
+def test_files_are_read_in_their_own_encoding_and_what_cannot_be_read_is_left_out(library):
+    for name, code in FILES.items():
+        (library / f"{name}.py").write_bytes(code)
+    (library / "folder.py").mkdir()
+    found = {x.file: x.sentences[0][:4] for x in documents(9, ["strange_library"])}
+    assert found == {"mark.py": ("le", "caf", "est", "ouvert"), "latin.py": ("un", "caf", "est", "ouvert")}
+
+
+def test_a_library_without_files_is_an_error(library):
+    with pytest.raises(ValueError, match=r"there are no Python files in .*strange_library"):
+        documents(1, ["strange_library"])
 
 
 def test_bad_requests_are_an_error():

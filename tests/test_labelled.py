@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -27,6 +28,13 @@ def test_a_batch_is_a_pure_function_of_its_step():
     again = LabelledBatches(range(10), collate, batch_size=4, seed=3)
     assert numbers(once, range(9)) == numbers(again, reversed(range(9)))[::-1]
     assert numbers(once, range(9)) != numbers(LabelledBatches(range(10), collate, 4, seed=4), range(9))
+
+
+def test_an_epoch_is_shuffled_once(monkeypatch):
+    drawn, default_rng = [], np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: drawn.append(seed) or default_rng(seed))
+    numbers(LabelledBatches(range(10), collate, batch_size=4, seed=12345), range(6))
+    assert drawn == [[12345, 0], [12345, 1]]
 
 
 def test_one_by_one_keeps_the_order():

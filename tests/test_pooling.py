@@ -274,6 +274,17 @@ def test_a_block_in_every_precision(build, before, after, dtype):
         torch.testing.assert_close(made.states.double(), right.states, atol=tolerance, rtol=tolerance)
 
 
+@named
+def test_pooling_of_no_sequence(name, pooling):
+    assert pooling(draw(0, 6, 3), MASK[:0]).shape == (0, 3)
+
+
+@blocks
+def test_a_block_of_no_pair(build, before, after):
+    left, right = (Sentences(*(x[:0] for x in one)) for one in pair())
+    assert [made.states.shape for made in build()(left, right)] == [(0, 6, 5), (0, 6, 5)]
+
+
 def test_the_match_of_words():
     left = Sentences(torch.tensor([[[0.0, 0.0], [3.0, 4.0]]]), torch.tensor([[True, True]]))
     right = Sentences(

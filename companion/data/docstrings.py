@@ -21,39 +21,6 @@ LIBRARIES = (STDLIB, "numpy", "torch", "matplotlib")
 COUNT = 1000  # documents of each library, by default
 FEWEST_WORDS, FEWEST_SENTENCES = 20, 2
 
-_GIVEAWAYS = frozenset(
-    [
-        "python",
-        "pythonic",
-        "cpython",
-        "py",
-        "pyobject",
-        "numpy",
-        "np",
-        "ndarray",
-        "ndarrays",
-        "scipy",
-        "torch",
-        "pytorch",
-        "aten",
-        "nn",
-        "cuda",
-        "autograd",
-        "tensor",
-        "tensors",
-        "array",
-        "arrays",
-        "matplotlib",
-        "mpl",
-        "pyplot",
-        "plt",
-        "axes",
-        "rcparams",
-        "rc",
-        "artist",
-        "artists",
-    ]
-)
 _ROLE = re.compile(r":[\w:+-]+:(?=`)")  # what Sphinx calls a role, as in :class:`Path`
 _CODE = re.compile(r"^\s*(>>>|\.\.\.(\s|$)|\.\. ).*$", re.MULTILINE)
 _RULE = re.compile(r"^.*\n\s*[-=~^*]{3,}\s*$", re.MULTILINE)  # a heading and the line under it
@@ -62,6 +29,14 @@ _HEADING = re.compile(
 )
 _END = re.compile(r"[.!?:;](?=\s)|\n\s*\n")
 _WORD = re.compile(r"[a-z]+")
+_GIVEAWAYS = frozenset(
+    _WORD.findall("""
+    python pythonic cpython py pyobject
+    numpy np ndarray ndarrays scipy array arrays
+    torch pytorch aten nn cuda autograd tensor tensors
+    matplotlib mpl pyplot plt axes rcparams rc artist artists
+    """)
+)
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # of get_file_name, or of GetHTTPName
 _BESIDE = re.compile(r"(^|/)(_?tests?|site-packages|dist-packages|idlelib|lib2to3)(/|_|\.)")
 
@@ -86,11 +61,11 @@ class Document(NamedTuple):
 def documents(count: int = COUNT, libraries: Sequence[str] = LIBRARIES) -> list[Document]:
     """So many docstrings of each library, or all if it has fewer; always the same ones of one version of it.
 
-    Kept are docstrings of at least 20 words in at least two sentences, each of them once. Files are read in
-    an order that is fixed, but mixed, and no more of them than are needed.
+    Kept are docstrings of at least 20 words in at least two sentences, none twice in a library. Files are
+    read in an order that is fixed, but mixed, and no more of them than are needed.
 
     Raises:
-        ValueError: fewer than one document is asked for, or a library is not installed.
+        ValueError: fewer than one document is asked for, or a library is not installed as a folder of files.
     """
     if count < 1:
         raise ValueError(f"at least one document of each library must be asked for, not {count}")
@@ -99,10 +74,10 @@ def documents(count: int = COUNT, libraries: Sequence[str] = LIBRARIES) -> list[
 
 def sentences(docstring: str) -> tuple[tuple[str, ...], ...]:
     """The sentences of a docstring, in small letters, without code, headings, figures and giveaways."""
-    text = docstring.expandtabs()
     for pattern in (_CODE, _RULE, _HEADING, _ROLE):
-        text = pattern.sub(" ", text)
-    split_up = ([w for w in _WORD.findall(part) if w not in _GIVEAWAYS] for part in _END.split(text.lower()))
+        docstring = pattern.sub(" ", docstring)
+    parts = _END.split(docstring.lower())
+    split_up = ([word for word in _WORD.findall(part) if word not in _GIVEAWAYS] for part in parts)
     return tuple(tuple(words) for words in split_up if words)
 
 
@@ -129,8 +104,7 @@ def split(found: Sequence[Document], share: float, seed: int) -> tuple[list[Docu
 def _documents(library: str) -> Iterator[Document]:
     root, seen = _folder(library), set()
     for name in _files(root):
-        text = (root / name).read_text(encoding="utf-8", errors="replace")
-        for described, docstring in _docstrings(text, Path(name).stem):
+        for described, docstring in _docstrings((root / name).read_bytes(), Path(name).stem):
             split_up = sentences(docstring)
             long_enough = len(split_up) >= FEWEST_SENTENCES and sum(map(len, split_up)) >= FEWEST_WORDS
             if long_enough and split_up not in seen:
@@ -142,7 +116,9 @@ def _documents(library: str) -> Iterator[Document]:
 def _files(root: Path) -> list[str]:
     """All but tests and what is installed beside the library; mixed, so that the first are a fair sample."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
-    names = [name for name in names if not _BESIDE.search(name)]
+    names = [name for name in names if not _BESIDE.search(name) and (root / name).is_file()]
+    if not names:
+        raise ValueError(f"there are no Python files in {root}")
     random.Random(0).shuffle(names)
     return names
 
@@ -152,17 +128,17 @@ def _folder(library: str) -> Path:
         return Path(sysconfig.get_paths()["stdlib"])
     found = importlib.util.find_spec(library)
     if found is None or not found.submodule_search_locations:
-        raise ValueError(f"the library {library!r} is not installed")
+        raise ValueError(f"the library {library!r} is not installed as a folder of files")
     return Path(found.submodule_search_locations[0])
 
 
-def _docstrings(text: str, module: str) -> Iterator[tuple[str, str]]:
-    """What is described, by its name, and its docstring."""
+def _docstrings(code: bytes, module: str) -> Iterator[tuple[str, str]]:
+    """What is described, by its name, and its docstring. The code itself says in which encoding it is."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes in other people's strings
         try:
-            tree = ast.parse(text)
-        except SyntaxError:  # a file for another version of Python
+            tree = ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # for another Python, or too deep
             return
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,6 +1,7 @@
 """Labelled examples as shuffled batches, found by the number of the step."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ class LabelledBatches:
         if step < 0:
             raise IndexError(f"steps are counted from 0, but batch {step} was asked for")
         epoch, position = divmod(step, self.steps_in_epoch)
-        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.examples))
+        order = _shuffled(len(self.examples), self.seed, epoch)
         rows = order[position * self.batch_size : (position + 1) * self.batch_size]
         return self.collate([self.examples[row] for row in rows])
 
@@ -57,6 +58,11 @@ def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> It
     _check(examples, batch_size)
     for first in range(0, len(examples), batch_size):
         yield collate(list(examples[first : first + batch_size]))
+
+
+@lru_cache(maxsize=1)  # or every step of an epoch would shuffle all of it
+def _shuffled(count: int, seed: int, epoch: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(count)
 
 
 def _check(examples: Sequence[Any], batch_size: int) -> None:

@@ -160,9 +160,9 @@ MATCH_SCORES = Exercise(
         "The features are not added up: there is one score for each pair of words.": lambda x, y: (
             1 / (1 + _differences(x, y).abs())
         ),
-        "These are shares already: no softmax is taken.": lambda x, y: (1 / (1 + _distances(x, y))).softmax(
-            -1
-        ),
+        "There is a softmax: here the scores stay what they are.": lambda x, y: (
+            1 / (1 + _distances(x, y))
+        ).softmax(-1),
         "The rows are made to sum to 1: nothing is normalised here.": lambda x, y: (
             torch.nn.functional.normalize(1 / (1 + _distances(x, y)), p=1, dim=-1)
         ),
