@@ -51,9 +51,12 @@ def test_a_docstring_in_sentences():
     Args:
         other: what else
 
-    >>> read("name")
-    3.14
-    ... "more"
+    >>> for line in read("name"):
+    ...     print(line)
+    printed: a line
+    >>> read("other")
+    printed(again=3.14)
+
     .. note:: not this
 
     Done! Really"""
@@ -83,6 +86,15 @@ def test_names_in_words(found):
     names = {document.name for document in found}
     assert any(len(name) > 1 for name in names)
     assert all(word.isalpha() and word.islower() for name in names for word in name)
+
+
+def test_a_package_is_named_by_its_folder(library):
+    text = '"""It opens this and that. ' + "It closes them again. " * 5 + '"""'
+    (library / "file_readers").mkdir()
+    (library / "file_readers" / "__init__.py").write_text(text)
+    (library / "line_writer.py").write_text(text.replace("this", "these"))
+    names = {x.file: x.name for x in documents(9, ["strange_library"])}
+    assert names == {"file_readers/__init__.py": ("file", "readers"), "line_writer.py": ("line", "writer")}
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5])

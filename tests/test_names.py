@@ -25,6 +25,27 @@ def test_each_description_has_its_own_name_and_another_of_its_file():
     ]
 
 
+def test_a_name_with_the_same_description_is_no_wrong_name():
+    aliases = [
+        document("a.py", "add item", "put it in"),
+        document("a.py", "push item", "put it in"),
+        document("b.py", "join item", "put it in"),
+        document("b.py", "pop item", "take it out"),
+    ]
+    with pytest.raises(ValueError, match="these 2 documents"):
+        name_pairs(aliases[:2], seed=0)
+    join = document(
+        "a.py", "join item", "put two in one"
+    )  # in a.py, but with b.py's description it is b.py's
+    pop = document("a.py", "pop item", "take it out")
+    for seed in range(20):
+        pairs = name_pairs([*aliases, join, pop], seed)
+        true, false = ({x[:2] for x in pairs if x.belong is belong} for belong in (True, False))
+        assert not true & false
+        wrong = {x.name for x in pairs if x.description == ("put", "it", "in") and not x.belong}
+        assert wrong == {("pop", "item")}
+
+
 def test_pairs_of_real_documents():
     found = documents(60)
     pairs = name_pairs(found, seed=0)

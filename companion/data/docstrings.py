@@ -1,8 +1,8 @@
 """Which library does a docstring come from? Real documents that are on every machine that runs this book.
 
 The docstrings of Python itself, NumPy, PyTorch and Matplotlib, read from their files without importing them.
-What would give the library away at once is deleted: its name, headings, examples of code, and punctuation.
-It is deleted and not masked, for a mask in its place would tell as much.
+What would give the library away at once is deleted: its name, headings, examples at the prompt with what they
+print, and punctuation. It is deleted and not masked, for a mask in its place would tell as much.
 """
 
 import ast
@@ -22,7 +22,8 @@ COUNT = 1000  # documents of each library, by default
 FEWEST_WORDS, FEWEST_SENTENCES = 20, 2
 
 _ROLE = re.compile(r":[\w:+-]+:(?=`)")  # what Sphinx calls a role, as in :class:`Path`
-_CODE = re.compile(r"^\s*(>>>|\.\.\.(\s|$)|\.\. ).*$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^[ \t]*>>>.*(\n[ \t]*\S.*)*", re.MULTILINE)  # to the next blank line, as in doctest
+_DIRECTIVE = re.compile(r"^\s*(\.\.\.(\s|$)|\.\. ).*$", re.MULTILINE)
 _RULE = re.compile(r"^.*\n\s*[-=~^*]{3,}\s*$", re.MULTILINE)  # a heading and the line under it
 _HEADING = re.compile(
     r"^\s*(Args|Arguments|Parameters|Returns|Raises|Examples?|Notes?|Shape)::?\s*$", re.M | re.I
@@ -44,7 +45,8 @@ _BESIDE = re.compile(r"(^|/)(_?tests?|site-packages|dist-packages|idlelib|lib2to
 class Document(NamedTuple):
     """A docstring as sentences of words: of what library, in which of its files, and what is so described.
 
-    ``name`` is the name of the function, class or module in words: ``get_file_name`` has three.
+    ``name`` is the name of the function, class or module in words: ``get_file_name`` has three. A package is
+    named by its folder.
     """
 
     library: str
@@ -73,8 +75,8 @@ def documents(count: int = COUNT, libraries: Sequence[str] = LIBRARIES) -> list[
 
 
 def sentences(docstring: str) -> tuple[tuple[str, ...], ...]:
-    """The sentences of a docstring, in small letters, without code, headings, figures and giveaways."""
-    for pattern in (_CODE, _RULE, _HEADING, _ROLE):
+    """The sentences of a docstring, in small letters, without examples, headings, figures and giveaways."""
+    for pattern in (_EXAMPLE, _DIRECTIVE, _RULE, _HEADING, _ROLE):
         docstring = pattern.sub(" ", docstring)
     parts = _END.split(docstring.lower())
     split_up = ([word for word in _WORD.findall(part) if word not in _GIVEAWAYS] for part in parts)
@@ -104,7 +106,7 @@ def split(found: Sequence[Document], share: float, seed: int) -> tuple[list[Docu
 def _documents(library: str) -> Iterator[Document]:
     root, seen = _folder(library), set()
     for name in _files(root):
-        for described, docstring in _docstrings((root / name).read_bytes(), Path(name).stem):
+        for described, docstring in _docstrings((root / name).read_bytes(), _module(root / name)):
             split_up = sentences(docstring)
             long_enough = len(split_up) >= FEWEST_SENTENCES and sum(map(len, split_up)) >= FEWEST_WORDS
             if long_enough and split_up not in seen:
@@ -121,6 +123,10 @@ def _files(root: Path) -> list[str]:
         raise ValueError(f"there are no Python files in {root}")
     random.Random(0).shuffle(names)
     return names
+
+
+def _module(path: Path) -> str:
+    return path.parent.name if path.stem == "__init__" else path.stem
 
 
 def _folder(library: str) -> Path:

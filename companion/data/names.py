@@ -25,12 +25,14 @@ class NamePair(NamedTuple):
 def name_pairs(documents: Sequence[Document], seed: int) -> list[NamePair]:
     """Each description with its own name, and with another name drawn from the same file.
 
-    Left out are documents whose name is a single word, and those with no other such name in their file. Half
-    of the pairs belong together, so guessing is right half of the time.
+    Left out are documents whose name is a single word, and those with no other such name in their file: a
+    name that some document has with the same description is no other one. Half of the pairs belong together,
+    so guessing is right half of the time.
 
     Raises:
         ValueError: no file has two names.
     """
+    own = {(document.name, document.words[:LONGEST]) for document in documents}
     of_file: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for document in documents:
         if len(document.name) > 1:
@@ -38,10 +40,12 @@ def name_pairs(documents: Sequence[Document], seed: int) -> list[NamePair]:
     generator, pairs = random.Random(seed), list[NamePair]()
     for together in of_file.values():
         names = sorted({document.name for document in together})
-        for document in together if len(names) > 1 else ():
+        for document in together:
             description = document.words[:LONGEST]
-            other = generator.choice([name for name in names if name != document.name])
-            pairs += [NamePair(document.name, description, True), NamePair(other, description, False)]
+            others = [name for name in names if (name, description) not in own]
+            if others:
+                pairs.append(NamePair(document.name, description, True))
+                pairs.append(NamePair(generator.choice(others), description, False))
     if not pairs:
         raise ValueError(f"none of the files of these {len(documents)} documents has two names")
     return pairs
