@@ -34,10 +34,8 @@ def test_a_name_with_the_same_description_is_no_wrong_name():
     ]
     with pytest.raises(ValueError, match="these 2 documents"):
         name_pairs(aliases[:2], seed=0)
-    join = document(
-        "a.py", "join item", "put two in one"
-    )  # in a.py, but with b.py's description it is b.py's
-    pop = document("a.py", "pop item", "take it out")
+    # b.py gives the name "join item" the same description: so it is no wrong name in a.py either.
+    join, pop = document("a.py", "join item", "put two in one"), document("a.py", "pop item", "take it out")
     for seed in range(20):
         pairs = name_pairs([*aliases, join, pop], seed)
         true, false = ({x[:2] for x in pairs if x.belong is belong} for belong in (True, False))
