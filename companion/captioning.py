@@ -5,40 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
-from torch.optim import Adam
 
+from companion import recipe
 from companion.caption_loss import LONGEST, Seen, SoftLoss, Traced, start
+from companion.data.examples import Shuffled
 from companion.data.scenes import WORDS, Scenes, box_of_each_word, share_inside
 from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding import greedy
 from companion.hard import one_hot
 from companion.losses import Loss, Record, evaluating, held_out
-from companion.schedule import warmup_cosine
-from companion.training import Trainer
 
 AT_ONCE = 250
 
 
-class Shuffled:
-    """Training batches without end, each epoch in another order.
-
-    ``batches[step]`` is a pure function of the step and of what the constructor was given.
-    """
-
-    def __init__(self, seen: Seen, batch_size: int, seed: int):
-        self.seen, self.batch_size, self.seed = seen, batch_size, seed
-        self.steps_in_epoch = -(-len(seen.target) // batch_size)
-
-    def __getitem__(self, step: int) -> Seen:
-        """The batch of this step, counted from 0 over all epochs."""
-        epoch, position = divmod(step, self.steps_in_epoch)
-        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.seen.target))
-        return _part(self.seen, torch.from_numpy(order[position * self.batch_size :][: self.batch_size]))
-
-
-def _part(seen: Seen, rows: Int[Tensor, " n"] | slice) -> Seen:
+def _part(seen: Seen, rows: list[int] | slice) -> Seen:
     """Some of the images, with no more padding than their captions need."""
     target = seen.target[rows]
     return Seen(seen.annotations[rows], target[:, : int((target != PAD).sum(1).max())])
@@ -81,18 +62,21 @@ class Captioning:
         steps: int,
         learning_rate: float = 1e-2,
     ) -> list[Record]:
-        """The recipe of the book's captioners; the history has the held-out loss every 50 steps.
+        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps."""
+        test = self._parts()
+        return recipe.train(
+            Traced(captioner),
+            loss,
+            self.batches(batch_size=64, seed=0),
+            steps,
+            learning_rate,
+            lambda model: held_out(model, test, SoftLoss()),
+        )
 
-        It trains on a GPU where there is one, and leaves the captioner on the device where it was.
-        """
-        device = next(captioner.parameters()).device
-        optimizer = Adam(captioner.parameters(), learning_rate, betas=(0.9, 0.98))
-        schedule = warmup_cosine(optimizer, warmup=min(50, steps), steps=steps)
-        trainer = Trainer(Traced(captioner), optimizer, loss, schedule)
-        batches, test = Shuffled(self.training, batch_size=64, seed=0), self._parts()
-        history = trainer.fit(batches, steps, lambda model: held_out(model, test, SoftLoss()), every=50)
-        captioner.to(device)
-        return history
+    def batches(self, batch_size: int, seed: int) -> Shuffled:
+        """The training images and captions, in the order that the seed gives."""
+        rows = range(len(self.training.target))
+        return Shuffled(rows, lambda rows: _part(self.training, rows), batch_size, seed)
 
     def _parts(self) -> list[Seen]:
         rows = range(0, len(self.test.target), AT_ONCE)

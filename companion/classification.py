@@ -7,13 +7,11 @@ import torch
 from accelerate.utils import send_to_device
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.optim import Adam
 
-from companion.data.labelled import Labelled, LabelledBatches, one_by_one
+from companion import recipe
+from companion.data.examples import Labelled, Shuffled, one_by_one
 from companion.data.vocabulary import Vocabulary, pad
 from companion.losses import Record, evaluating, label_loss, widen
-from companion.schedule import warmup_cosine
-from companion.training import Trainer
 
 AT_ONCE = 256
 
@@ -23,22 +21,6 @@ class Example(NamedTuple):
 
     texts: tuple[Sequence[str], ...]
     label: str
-
-
-def train(
-    model: Any, batches: LabelledBatches, test: Iterable[Labelled], steps: int, learning_rate: float = 1e-2
-) -> list[Record]:
-    """The recipe of the book's small classifiers; the history has the held-out accuracy every 50 steps.
-
-    It trains on a GPU where there is one, and leaves the model on the device where it was.
-    """
-    device = next(model.parameters()).device
-    test = list(test)
-    optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
-    trainer = Trainer(model, optimizer, label_loss, warmup_cosine(optimizer, min(50, steps), steps))
-    history = trainer.fit(batches, steps, lambda model: {"accuracy": accuracy(model, test)}, every=50)
-    model.to(device)
-    return history
 
 
 def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
@@ -102,9 +84,20 @@ class Classification:
         return list(one_by_one(self.test_examples, self.collate, AT_ONCE))
 
     def train(self, model: Any, steps: int, learning_rate: float = 1e-2, seed: int = 0) -> list[Record]:
-        """Run the recipe :func:`train` with batches of 32, drawn in the order that the seed gives."""
-        batches = LabelledBatches(self.training_examples, self.collate, batch_size=32, seed=seed)
-        return train(model, batches, self.test(), steps, learning_rate)
+        """Follow the book's recipe, with batches of 32 in the order that the seed gives.
+
+        The history has the held-out accuracy every 50 steps.
+        """
+        batches = Shuffled(self.training_examples, self.collate, batch_size=32, seed=seed)
+        test = self.test()
+        return recipe.train(
+            model,
+            label_loss,
+            batches,
+            steps,
+            learning_rate,
+            lambda model: {"accuracy": accuracy(model, test)},
+        )
 
     def accuracy(self, model: Any) -> float:
         """The share of held-out examples that the model classifies rightly."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from companion.data.batching import Batch
-from companion.data.labelled import Labelled
+from companion.data.examples import Labelled
 from companion.data.vocabulary import PAD
 
 Record = dict[str, int | float]

@@ -7,12 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import Adam
 
+from companion import recipe
 from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
 from companion.losses import Loss, Record
-from companion.schedule import warmup_cosine
-from companion.training import Trainer
 
 NOTHING, AT_ONCE = -100, 16
 
@@ -34,7 +32,7 @@ class Recogniser(nn.Module):
         return self.output(annotations)
 
 
-class Labelled(NamedTuple):
+class Lesson(NamedTuple):
     """Images, and the digit at each field of a grid over them."""
 
     images: Float[Tensor, "b 1 h w"]
@@ -68,14 +66,14 @@ class Lessons:
     def __init__(self, digits: Digits, side: int, seed: int, batch_size: int = AT_ONCE):
         self.digits, self.side, self.seed, self.batch_size = digits, side, seed, batch_size
 
-    def __getitem__(self, step: int) -> Labelled:
+    def __getitem__(self, step: int) -> Lesson:
         """The batch of this step, counted from 0."""
         seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])
         scenes = draw(self.digits, self.batch_size, seed, smallest=1, largest=FIELDS**2)
-        return Labelled(scenes.images, digit_of_each_field(scenes, self.side))
+        return Lesson(scenes.images, digit_of_each_field(scenes, self.side))
 
 
-def field_loss(model: nn.Module, batch: Labelled) -> Loss:
+def field_loss(model: nn.Module, batch: Lesson) -> Loss:
     """The cross-entropy of the digits, summed over the fields that are part of one."""
     scores = model(batch.images).float().mT
     total = cross_entropy(scores, batch.labels, ignore_index=NOTHING, reduction="sum")
@@ -83,7 +81,7 @@ def field_loss(model: nn.Module, batch: Labelled) -> Loss:
 
 
 def recognise(encoder: nn.Module, digits: Digits, steps: int, learning_rate: float = 5e-3) -> list[Record]:
-    """Teach an encoder to tell digits apart, wherever they stand; returns the history, every 100 steps.
+    """Teach an encoder to tell digits apart, wherever they stand; the history has the loss every 50 steps.
 
     It is given scenes and where the digits are, but no caption: neither an order nor a word. It plays the
     part of the network trained on labelled photographs in Xu et al. 2015. The encoder stays on its device.
@@ -92,9 +90,4 @@ def recognise(encoder: nn.Module, digits: Digits, steps: int, learning_rate: flo
     annotations, _ = encoder(draw(digits, 1, seed=0).images.to(device))
     _, fields, size = annotations.shape
     model = Recogniser(encoder, size).to(device)
-    optimizer = Adam(model.parameters(), learning_rate)
-    schedule = warmup_cosine(optimizer, warmup=min(20, steps), steps=steps)
-    trainer = Trainer(model, optimizer, field_loss, schedule)
-    history = trainer.fit(Lessons(digits, round(fields**0.5), seed=0), steps)
-    encoder.to(device)
-    return history
+    return recipe.train(model, field_loss, Lessons(digits, round(fields**0.5), seed=0), steps, learning_rate)

@@ -5,15 +5,13 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.optim import Adam
 
+from companion import recipe
 from companion.data.batching import Batches, in_order
 from companion.data.numbers import Pair
 from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding import Hypotheses, greedy
 from companion.losses import Record, evaluating, held_out, sequence_loss
-from companion.schedule import warmup_cosine
-from companion.training import Trainer
 
 Search = Callable[..., Hypotheses]
 AT_ONCE = 256
@@ -67,19 +65,12 @@ class Task:
         return [(self.source.encode(pair.source), self.target.encode(pair.target)) for pair in pairs]
 
     def train(self, model: Any, steps: int, learning_rate: float = 1e-2) -> list[Record]:
-        """The recipe of the book's small translators; the history has the held-out loss every 50 steps.
-
-        It trains on a GPU where there is one, and leaves the model on the device where it was.
-        """
-        device = next(model.parameters()).device
-        optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
-        schedule = warmup_cosine(optimizer, warmup=min(50, steps), steps=steps)
-        trainer = Trainer(model, optimizer, sequence_loss, schedule, clip=1.0)
+        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps."""
         batches = Batches(self.encode(self.training_pairs), batch_size=64, seed=0)
         test = [batch for _, batch in in_order(self.encode(self.test_pairs), AT_ONCE)]
-        history = trainer.fit(batches, steps, evaluate=lambda model: held_out(model, test), every=50)
-        model.to(device)
-        return history
+        return recipe.train(
+            model, sequence_loss, batches, steps, learning_rate, lambda model: held_out(model, test)
+        )
 
     def translate(
         self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60

@@ -9,7 +9,7 @@ from torch import nn
 from companion.bahdanau import Additive
 from companion.caption_loss import HardLoss, Seen, SoftLoss, Traced, start
 from companion.captioner import Captioner, HardCaptioner, ImageEncoder
-from companion.captioning import Captioning, Shuffled
+from companion.captioning import Captioning
 from companion.data.scenes import WORDS, Box, Digits, Scenes, draw, handwritten_digits
 from companion.data.vocabulary import BOS, EOS, PAD
 from companion.hard import HardAttention, Look
@@ -114,13 +114,13 @@ def test_the_policy_gets_no_gradient_through_the_reward():
 
 
 def test_batches_are_a_function_of_the_step_and_each_image_comes_once_an_epoch(task):
-    batches = Shuffled(task.training, batch_size=64, seed=0)
+    batches = task.batches(batch_size=64, seed=0)
     epoch = [batches[step] for step in range(4)]
     assert [len(batch.target) for batch in epoch] == [64, 64, 64, 8]
     together = torch.cat([batch.annotations for batch in epoch])
     order = task.training.annotations.flatten(1).sum(1).sort().values
     torch.testing.assert_close(together.flatten(1).sum(1).sort().values, order)
-    assert torch.equal(Shuffled(task.training, 64, 0)[2].target, epoch[2].target)
+    assert torch.equal(task.batches(64, 0)[2].target, epoch[2].target)
     assert not torch.equal(batches[4].annotations, epoch[0].annotations)
     for batch in epoch:
         assert (batch.target != PAD).any(0).all()

@@ -4,7 +4,7 @@ from torch import nn
 
 from companion.classification import Classification, Example, accuracy, predict
 from companion.classifier import Classifier, WordEncoder
-from companion.data.labelled import Labelled
+from companion.data.examples import Labelled
 from companion.losses import label_loss
 from companion.pooling import mean_pooling
 

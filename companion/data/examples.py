@@ -1,4 +1,4 @@
-"""Labelled examples as shuffled batches, found by the number of the step."""
+"""Examples of any kind as batches: shuffled and found by the number of the step, or one after the other."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -16,10 +16,10 @@ class Labelled(NamedTuple):
     labels: Int[Tensor, " b"]
 
 
-Collate = Callable[[list[Any]], Labelled]
+Collate = Callable[[list[Any]], Any]
 
 
-class LabelledBatches:
+class Shuffled:
     """Training batches without end: ``batches[step]`` is a pure function of what the constructor was given.
 
     Every epoch the examples are shuffled and cut into batches, and each comes once. ``collate`` makes a batch
@@ -35,7 +35,7 @@ class LabelledBatches:
         self.examples, self.collate, self.batch_size, self.seed = examples, collate, batch_size, seed
         self.steps_in_epoch = -(-len(examples) // batch_size)
 
-    def __getitem__(self, step: int) -> Labelled:
+    def __getitem__(self, step: int) -> Any:
         """The batch of this step, counted from 0 over all epochs.
 
         Raises:
@@ -49,7 +49,7 @@ class LabelledBatches:
         return self.collate([self.examples[row] for row in rows])
 
 
-def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> Iterator[Labelled]:
+def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> Iterator[Any]:
     """Every example once, in the order given, in batches.
 
     Raises:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from companion.data.labelled import Labelled, LabelledBatches, one_by_one
+from companion.data.examples import Labelled, Shuffled, one_by_one
 
 
 def collate(examples):
@@ -14,7 +14,7 @@ def numbers(batches, steps):
 
 
 def test_every_example_comes_once_an_epoch_in_another_order():
-    batches = LabelledBatches(range(10), collate, batch_size=4, seed=0)
+    batches = Shuffled(range(10), collate, batch_size=4, seed=0)
     assert batches.steps_in_epoch == 3
     epochs = [numbers(batches, range(3 * e, 3 * e + 3)) for e in range(2)]
     assert [list(map(len, epoch)) for epoch in epochs] == [[4, 4, 2]] * 2
@@ -24,16 +24,16 @@ def test_every_example_comes_once_an_epoch_in_another_order():
 
 
 def test_a_batch_is_a_pure_function_of_its_step():
-    once = LabelledBatches(range(10), collate, batch_size=4, seed=3)
-    again = LabelledBatches(range(10), collate, batch_size=4, seed=3)
+    once = Shuffled(range(10), collate, batch_size=4, seed=3)
+    again = Shuffled(range(10), collate, batch_size=4, seed=3)
     assert numbers(once, range(9)) == numbers(again, reversed(range(9)))[::-1]
-    assert numbers(once, range(9)) != numbers(LabelledBatches(range(10), collate, 4, seed=4), range(9))
+    assert numbers(once, range(9)) != numbers(Shuffled(range(10), collate, 4, seed=4), range(9))
 
 
 def test_an_epoch_is_shuffled_once(monkeypatch):
     drawn, default_rng = [], np.random.default_rng
     monkeypatch.setattr(np.random, "default_rng", lambda seed: drawn.append(seed) or default_rng(seed))
-    numbers(LabelledBatches(range(10), collate, batch_size=4, seed=12345), range(6))
+    numbers(Shuffled(range(10), collate, batch_size=4, seed=12345), range(6))
     assert drawn == [[12345, 0], [12345, 1]]
 
 
@@ -49,11 +49,11 @@ def test_one_by_one_keeps_the_order():
 )
 def test_bad_batches_are_an_error(examples, size, message):
     with pytest.raises(ValueError, match=message):
-        LabelledBatches(examples, collate, size, seed=0)
+        Shuffled(examples, collate, size, seed=0)
     with pytest.raises(ValueError, match=message):
         list(one_by_one(examples, collate, size))
 
 
 def test_a_negative_step_is_an_error():
     with pytest.raises(IndexError, match="batch -1"):
-        LabelledBatches([1], collate, 1, seed=0)[-1]
+        Shuffled([1], collate, 1, seed=0)[-1]
