@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from companion.attention import Attention, check_size
 from companion.embedding import Embedding
 from companion.local import Local
+from companion.local import LocalM as LocalM
+from companion.local import LocalP as LocalP
+from companion.local import Location as Location
 from companion.recurrent import check_layers, check_target, deep_lstm, run_lstm, run_packed, source_mask
 from companion.state import Memory, Step
 
