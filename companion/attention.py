@@ -156,7 +156,7 @@ def _record(module: Attention, found: list[Tensor]) -> None:
         found.append(result.detach())
         return result
 
-    def forward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *more) -> Tensor:
-        return weights(query, key, mask, *more) @ value
+    def forward(query, key, value, mask=None, *more, **named) -> Tensor:
+        return weights(query, key, mask, *more, **named) @ value
 
     vars(module).update(weights=weights, forward=forward)

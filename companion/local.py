@@ -97,8 +97,8 @@ class Local(Attention, ABC):
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """As the attention that gives the scores."""
-        return self.attention.project(source)
+        """As the attention that gives the scores, of a source in one piece, or each look would copy it."""
+        return self.attention.project(source.contiguous())
 
     def score(self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]) -> Float[Tensor, "*b q k"]:
         """The scores of every key, without a window."""
@@ -121,6 +121,7 @@ class Local(Attention, ABC):
         shape = torch.Size((*query.shape[:-1], key.shape[-2]))
         if mask is not None:
             check_mask(mask, shape)
+            mask = mask.expand(*mask.shape[:-1], shape[-1])
         if centre is None:
             centre = self.centre(query, shape[-1] if mask is None else mask.sum(-1))
         places = self.places(centre, shape[-1])

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from companion.attention import masked_softmax
+from companion.attention import masked_softmax, record_weights
 from companion.bahdanau import Additive
 from companion.local import LocalM, LocalP, Location
 from companion.patterns import dense
@@ -75,6 +75,25 @@ def test_each_sentence_has_its_own_length():
         close(centre[b], expected)
         key, value = attention.project(source[b, :length])
         close(attention(query, *attention.project(source), mask)[b], attention(query[b], key, value))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1, 1), (1, 4, 1), (9,), (2, 4, 9)])
+def test_a_mask_of_any_shape_that_fits_leaves_the_whole_length(shape):
+    attention = local_p(radius=2)
+    query, source = drawn(queries=4, keys=9)
+    key, _ = attention.project(source)
+    found = attention.weights(query, key, torch.ones(shape, dtype=torch.bool))
+    close(found, attention.weights(query, key))
+
+
+def test_centres_can_be_given_by_name_while_weights_are_recorded():
+    attention = LocalM(Dot(), 2)
+    query, source = drawn(queries=4, keys=9)
+    centre = torch.full((2, 4), 5.0)
+    with record_weights(attention) as maps:
+        context = attention(query, source, source, centre=centre)
+    close(context, attention(query, source, source, None, centre))
+    close(maps[""][0], attention.weights(query, source, None, centre))
 
 
 def test_local_m_is_its_scores_under_a_band():
@@ -212,12 +231,14 @@ class Sizes(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("build", [LocalM, lambda s, r: LocalP(s, r, SIZE)], ids=["m", "p"])
-def test_a_context_computes_nothing_that_grows_with_the_source(build):
+@pytest.mark.parametrize("scattered", [False, True])
+def test_a_context_computes_nothing_that_grows_with_the_source(build, scattered):
     attention, sizes = build(Dot(), 3).double(), []
     for keys in (70, 700):
         query, source = drawn(queries=5, keys=keys)
+        key, value = attention.project(source.mT.contiguous().mT if scattered else source)
         with Sizes() as computed:
-            attention(query, source, source)
+            attention(query, key, value)
         sizes.append(computed.found)
     assert sizes[0] == sizes[1]
 
