@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from companion.data.vocabulary import PAD
 from companion.hard import Look, MovingBaseline, doubly_stochastic_penalty, reinforce_loss, reward_to_go
-from companion.losses import Loss
+from companion.losses import Loss, widen
 
 LONGEST = 20  # words of a caption, with <eos>: nine names and "below" twice are twelve
 
@@ -42,7 +42,7 @@ def _rewards(model: nn.Module, batch: Seen) -> tuple[Float[Tensor, "b t"], Bool[
     """The log-probability of each word, zero for padding; which are words; and the looks."""
     logits, look = model(batch)
     following = batch.target[:, 1:]
-    reward = -cross_entropy(logits.float().mT, following, ignore_index=PAD, reduction="none")
+    reward = -cross_entropy(widen(logits).mT, following, ignore_index=PAD, reduction="none")
     return reward, following != PAD, look
 
 
@@ -77,8 +77,9 @@ class HardLoss:
         count = words
 
     R_t is the reward to go, in log-probability, and b_t its moving average over the batches before. Source:
-    Xu et al. 2015, section 4.1, but for R_t: see :func:`companion.hard.reward_to_go`. The baseline is no part
-    of a checkpoint; it is learnt again in a few dozen steps.
+    Xu et al. 2015, section 4.1, but for R_t: see :func:`companion.hard.reward_to_go`. The baseline moves
+    only while the model trains. It is no part of a checkpoint; it is learnt again in a few dozen steps. Of
+    several processes each has its own, from its own rows: no bias, but not the same numbers as from one.
     """
 
     def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):
@@ -89,6 +90,6 @@ class HardLoss:
         """The sum over a batch; ``model`` is a captioner that is :class:`Traced`."""
         reward, words, look = _rewards(model, batch)
         to_go = reward_to_go(reward.detach(), words)
-        advantage = to_go - self.baseline.to(to_go.device)(to_go, words)
-        policy = reinforce_loss(look, advantage, words, self.policy_weight, self.entropy_weight)
+        expected = self.baseline.to(to_go.device).train(model.training)(to_go, words)
+        policy = reinforce_loss(look, to_go - expected, words, self.policy_weight, self.entropy_weight)
         return Loss(len(reward) * policy - reward.sum(), words.sum())

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from companion import recipe
 from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
-from companion.losses import Loss, Record
+from companion.losses import Loss, Record, widen
 
 NOTHING, AT_ONCE = -100, 16
 
@@ -75,7 +75,7 @@ class Lessons:
 
 def field_loss(model: nn.Module, batch: Lesson) -> Loss:
     """The cross-entropy of the digits, summed over the fields that are part of one."""
-    scores = model(batch.images).float().mT
+    scores = widen(model(batch.images)).mT
     total = cross_entropy(scores, batch.labels, ignore_index=NOTHING, reduction="sum")
     return Loss(total, (batch.labels != NOTHING).sum())
 

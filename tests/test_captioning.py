@@ -101,6 +101,26 @@ def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
         baseline = [0.9 * b + 0.1 * mean for b, mean in zip(baseline, means, strict=True)]
 
 
+def test_the_baseline_moves_only_while_the_model_trains():
+    loss = HardLoss()
+    loss(Said(TARGET).eval(), SEEN)
+    assert not loss.baseline.value.any()
+    loss(Said(TARGET), SEEN)
+    assert loss.baseline.value.any()
+
+
+@pytest.mark.parametrize("loss", [SoftLoss(-0.1), HardLoss(-0.1), HardLoss(0.1, -0.1)])
+def test_weights_below_zero_are_errors(loss):
+    with pytest.raises(ValueError, match=r"at least 0, not -0\.1"):
+        loss(Said(TARGET), SEEN)
+
+
+def test_in_64_bits_the_losses_are_computed_in_64():
+    model = Said(TARGET).double()
+    expected = -sum(map(sum, rewards(model)))
+    assert SoftLoss()(model, SEEN).total.item() == pytest.approx(expected, rel=1e-13)
+
+
 def test_the_policy_gets_no_gradient_through_the_reward():
     model = Said(TARGET)
     HardLoss(policy_weight=1.0)(model, SEEN).total.backward(retain_graph=True)

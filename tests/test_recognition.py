@@ -10,7 +10,7 @@ from companion.recognition import NOTHING, Lessons, Recogniser, digit_of_each_fi
 
 
 def strokes():
-    """Ten digits that are easy to tell apart: each has ink in a row of its own."""
+    """Eight digits that are easy to tell apart: each has ink in a row of its own."""
     images = np.zeros((8, 8, 8), dtype=np.float32)
     images[np.arange(8), np.arange(8)] = 1
     return Digits(images, np.arange(8))
