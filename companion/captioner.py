@@ -140,7 +140,7 @@ class Captioner(nn.Module):
         """Project the annotations, once, and begin from their mean."""
         check_size("source", annotations, self.W_h.in_features)
         among = mask[..., None].to(annotations.dtype)
-        mean = (annotations * among).sum(1) / among.sum(1)
+        mean = (annotations * among).sum(1) / among.sum(1).clamp_min(1)
         key, value = self.attention.project(annotations)
         context, weights = torch.zeros_like(annotations[:, 0]), torch.zeros_like(annotations[:, :, 0])
         look = Look(weights, torch.zeros_like(context[:, 0]), torch.zeros_like(context[:, 0]))

@@ -18,7 +18,8 @@ class GumbelSoftmax(Attention):
         weights = masked_softmax((score + g) / temperature),   g = − log E,   E exponential
 
     The largest of score + g is position i with probability α_i; as the temperature falls to 0, the weights
-    become that position's alone. At evaluation g is 0. Source: Jang, Gu and Poole 2017, section 2; Maddison,
+    become that position's alone. At evaluation g is 0. Only the other attention's scores are used: a window,
+    as in :mod:`companion.local`, would be lost. Source: Jang, Gu and Poole 2017, section 2; Maddison,
     Mnih and Teh 2017, section 3.
 
     Raises:

@@ -46,6 +46,7 @@ class HardAttention(nn.Module):
 
     Source: Xu et al. 2015, section 4.1, equations (8) and (9). No gradient flows through the weights; through
     log_prob and entropy it does. A row in which all is masked draws nothing: weights and log_prob are zero.
+    Any other row of α must sum to 1, as those of :class:`~companion.local.LocalP` do not.
     :func:`~companion.attention.record_weights` sees α, as the weights of the attention inside.
     """
 

@@ -103,6 +103,15 @@ def test_it_is_the_papers_on_sentences_with_padding():
         close(logits[row], expected)
 
 
+def test_an_image_without_places_brings_no_context_and_no_nan():
+    model, states = soft(), torch.randn(2, 5, SIZE, dtype=torch.float64)
+    mask = torch.tensor([[True] * 5, [False] * 5])
+    logits, look = model.trace(TARGET[:2], model.start(states, mask))
+    assert logits.isfinite().all()
+    assert not look.weights[1].any()
+    close(logits[:1], model(TARGET[:1], model.start(states[:1], mask[:1])))
+
+
 def test_the_gate_is_one_number_a_step():
     model = soft()
     state = model.start(*encoder()(images()))
