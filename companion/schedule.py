@@ -14,8 +14,10 @@ def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
         rate(step) = rate · min(1, (step + 1) / warmup) · (1 + cos(π step / steps)) / 2
 
     Raises:
-        ValueError: ``warmup`` does not lie between 1 and ``steps``.
+        ValueError: ``steps`` is below 1, or ``warmup`` does not lie between 1 and ``steps``.
     """
+    if steps < 1:
+        raise ValueError(f"training must take at least 1 step, not {steps}")
     if not 1 <= warmup <= steps:
         raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")
 

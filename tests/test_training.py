@@ -9,7 +9,7 @@ from accelerate.state import AcceleratorState
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from companion import training
+from companion import recipe, training
 from companion.checkpoint import read
 from companion.data.batching import Batches, in_order
 from companion.losses import Loss, evaluating, held_out, sequence_loss
@@ -387,6 +387,12 @@ def test_the_rate_rises_and_falls():
 def test_a_warmup_that_does_not_fit_is_named(warmup):
     with pytest.raises(ValueError, match=f"1 to 10 steps, not {warmup}"):
         warmup_cosine(torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0), warmup, 10)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_a_recipe_of_no_steps_is_an_error(steps):
+    with pytest.raises(ValueError, match=f"at least 1 step, not {steps}"):
+        recipe.train(nn.Linear(1, 1), sequence_loss, Batches(PAIRS, 8, seed=0), steps, 0.1)
 
 
 @pytest.mark.cuda
