@@ -21,7 +21,7 @@ def train(
 ) -> list[Record]:
     """Adam, at a rate that rises for 50 steps and falls to 0; the history has a record every 50 steps.
 
-    It trains on a GPU where there is one, and leaves the model on the device where it was.
+    It trains on a GPU where there is one, and whatever happens leaves the model on the device where it was.
 
     Raises:
         ValueError: ``steps`` is below 1.
@@ -30,6 +30,7 @@ def train(
     device = next(model.parameters()).device
     optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))
     schedule = warmup_cosine(optimizer, min(50, steps), steps)
-    history = Trainer(model, optimizer, loss, schedule).fit(batches, steps, evaluate, every=50)
-    model.to(device)
-    return history
+    try:
+        return Trainer(model, optimizer, loss, schedule).fit(batches, steps, evaluate, every=50)
+    finally:
+        model.to(device)
