@@ -304,6 +304,16 @@ def minus_100(scores, mask):
     return torch.where(mask, scores, -100).softmax(-1)
 
 
+def first_words(states, mask):
+    return torch.stack([x[:n].sum(0) / max(n, 1) for x, n in zip(states, mask.sum(1).tolist(), strict=True)])
+
+
+def squares(left, right):
+    """Of the distances, without any difference of two words."""
+    lengths = left.square().sum(-1)[:, :, None] + right.square().sum(-1)[:, None]
+    return lengths - 2 * left @ right.mT
+
+
 def off_by_one(previous, filters):
     return unfold_location(previous, filters).roll(1, 1)
 
@@ -571,6 +581,10 @@ NEW = [
     ("3.2", lambda s, m: torch.stack([x[y].mean(0) for x, y in zip(s, m, strict=True)]), "0 / 0"),
     ("3.2", lambda s, m: s[m].mean(), "The shape is ()"),
     ("3.2", lambda s, m: (s * m).sum(1), "mask[..., None]"),
+    ("3.2", first_words, "may have a hole"),
+    ("3.3", lambda x, y: 1 / (1 + (x[:, :, None] - y[:, None]).pow(2).sum(-1).sqrt()), "left is not finite"),
+    ("3.3", lambda x, y: 1 / (1 + squares(x, y).sqrt()), "left is not finite"),
+    ("3.3", lambda x, y: 1 / (1 + squares(x, y).clamp(min=0).sqrt()), "left is not finite"),
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(x, y) ** 2), "square of the distance"),
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(x, y, p=1)), "absolute differences are added"),
     ("3.3", lambda x, y: x - y, "each side needs a new axis"),

@@ -70,11 +70,13 @@ ATTEND = Exercise(
 
 
 def _states_and_mask() -> dict[str, Tensor]:
-    """Texts of 5, 2 and no words, with other numbers where the padding is."""
-    return {
-        "states": normal(3, 5, 7, seed=34),
-        "mask": torch.arange(5) < torch.tensor([[5], [2], [0]]),
-    }
+    """Texts of 5, 2 and no words, with other numbers where there is none. The second has a hole."""
+    mask = torch.tensor([[True] * 5, [True, False, True, False, False], [False] * 5])
+    return {"states": normal(3, 5, 7, seed=34), "mask": mask}
+
+
+def _first_words(states: Tensor, mask: Tensor) -> Tensor:
+    return mean_pooling(states, torch.arange(5) < mask.sum(1, keepdim=True))
 
 
 def _zeroed(states: Tensor, mask: Tensor) -> Tensor:
@@ -115,8 +117,9 @@ MEAN_POOL = Exercise(
             s.masked_fill(~m[..., None], -torch.inf).amax(1).masked_fill(~m.any(1, keepdim=True), 0)
         ),
         "This is the last word; the mean of all is asked for.": lambda s, m: torch.stack(
-            [s[0, 4], s[1, 1], 0 * s[2, 0]]
+            [s[0, 4], s[1, 2], 0 * s[2, 0]]
         ),
+        "The first words are taken, as many as the mask has; it may have a hole.": _first_words,
     },
     hints={"must match": "The mask is (b, n), and the states are (b, n, d): write mask[..., None]."},
 )
@@ -133,8 +136,15 @@ def _distances(left: Tensor, right: Tensor) -> Tensor:
     return torch.linalg.vector_norm(_differences(left, right), dim=-1)
 
 
+def _with_an_equal_word() -> dict[str, Tensor]:
+    """One word is on both sides, in whole numbers, so that its distance is 0 however it is computed."""
+    left, right = normal(2, 3, 7, seed=35), normal(2, 5, 7, seed=36)
+    left[0, 1] = right[0, 3] = left[0, 1].round()
+    return {"left": left, "right": right}
+
+
 MATCH_SCORES = Exercise(
-    inputs={"left": normal(2, 3, 7, seed=35), "right": normal(2, 5, 7, seed=36)},
+    inputs=_with_an_equal_word(),
     solution=lambda left, right: 1 / (1 + _distances(left, right)),
     mistakes={
         "The root is missing: this is the square of the distance.": lambda x, y: (
@@ -156,14 +166,16 @@ MATCH_SCORES = Exercise(
         "This is exp(−distance); the score is 1 / (1 + distance).": lambda x, y: _distances(x, y).neg().exp(),
         "This is −distance; the score is 1 / (1 + distance).": lambda x, y: -_distances(x, y),
         "This is the dot product in the place of the distance.": lambda x, y: 1 / (1 + x @ y.mT),
-        "This is the cosine.": lambda x, y: torch.cosine_similarity(x[:, :, None], y[:, None], dim=-1),
+        "This is the cosine; the score is 1 / (1 + distance).": lambda x, y: torch.cosine_similarity(
+            x[:, :, None], y[:, None], dim=-1
+        ),
         "The features are not added up: there is one score for each pair of words.": lambda x, y: (
             1 / (1 + _differences(x, y).abs())
         ),
-        "There is a softmax: here the scores stay what they are.": lambda x, y: (
+        "There is a softmax; the scores of (3.5) are not normalised.": lambda x, y: (
             1 / (1 + _distances(x, y))
         ).softmax(-1),
-        "The rows are made to sum to 1: nothing is normalised here.": lambda x, y: (
+        "The rows are made to sum to 1; the scores of (3.5) are not normalised.": lambda x, y: (
             torch.nn.functional.normalize(1 / (1 + _distances(x, y)), p=1, dim=-1)
         ),
     },
