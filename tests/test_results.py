@@ -17,7 +17,7 @@ from companion.experiments.record import RESULT, VERSION, read_result, surroundi
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
-MODELS = re.findall(r"^(\w+) \|", PAGE, re.MULTILINE)
+MODELS = re.findall(r"^([\w-]+) \|", PAGE, re.MULTILINE)
 COMMITTED = sorted((ROOT / "book" / "results").glob("*/*.json"))
 CONF = """
 import sys
