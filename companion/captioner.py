@@ -13,7 +13,7 @@ from companion.hard import HardAttention, Look, entropy
 from companion.recurrent import check_target
 from companion.state import Memory, Step
 
-IMAGE, GRID = (1, 32, 32), 8
+IMAGE, GRID, EDGE = (1, 32, 32), 8, 6.0
 
 
 class ImageEncoder(nn.Module):
@@ -21,11 +21,12 @@ class ImageEncoder(nn.Module):
 
     ::
 
-        pool(ReLU(conv(x))),   pool(ReLU(conv(·))),   [ReLU(conv(·)); row; column]
+        pool(ReLU(conv 3×3(x))),   pool(ReLU(conv 3×3(·))),   [ReLU(conv 1×1(·)); row; column]
 
-    The last two of the ``size`` features say where on the grid a field lies, from −1 to 1, for attention
-    itself knows no order. Fields come row by row, 64 in all; field i has pixels around its own 4 × 4, for a
-    feature sees 18 × 18. Deviation: Xu et al. 2015 take a large network (VGG) trained on photographs.
+    The last two of the ``size`` features say where on the grid a field lies, from −6 to 6, for attention
+    itself knows no order; were they as small as the others, neighbours could hardly be told apart. Fields
+    come row by row, 64 in all; field i sees its own 4 × 4 pixels and three more on each side, so that a look
+    at it is a look there. Deviation: Xu et al. 2015 take a large network (VGG) trained on photographs.
 
     Raises:
         ValueError: ``size`` is below 3, or images have another size than 1 × 32 × 32.
@@ -35,9 +36,10 @@ class ImageEncoder(nn.Module):
         super().__init__()
         if size < 3:
             raise ValueError(f"the size must be at least 3, of which two are row and column, not {size}")
-        self.first = nn.Conv2d(1, size // 2, 3, padding=1)
-        self.second = nn.Conv2d(size // 2, size, 3, padding=1)
-        self.third = nn.Conv2d(size, size - 2, 3, padding=1)
+        narrow, wide = 3 * size // 8, 3 * size // 2
+        self.first = nn.Conv2d(1, narrow, 3, padding=1)
+        self.second = nn.Conv2d(narrow, wide, 3, padding=1)
+        self.third = nn.Conv2d(wide, size - 2, 1)
         self.pool = nn.MaxPool2d(2)
 
     def forward(
@@ -49,7 +51,7 @@ class ImageEncoder(nn.Module):
         hidden = self.pool(self.first(images).relu())
         hidden = self.pool(self.second(hidden).relu())
         features = self.third(hidden).relu()
-        line = torch.linspace(-1, 1, GRID, device=features.device, dtype=features.dtype)
+        line = torch.linspace(-EDGE, EDGE, GRID, device=features.device, dtype=features.dtype)
         place = torch.stack(torch.meshgrid(line, line, indexing="ij")).expand(len(images), -1, -1, -1)
         annotations = torch.cat([features, place], 1).flatten(2).mT
         return annotations, torch.ones_like(annotations[..., 0], dtype=torch.bool)

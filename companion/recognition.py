@@ -1,4 +1,4 @@
-"""An encoder of images that learns to tell digits apart, before it serves a captioner."""
+"""An encoder of images that learns to tell digits apart, and from paper, before it serves a captioner."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ from companion import recipe
 from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
 from companion.losses import Loss, Record, widen
 
-NOTHING, AT_ONCE = -100, 16
+NOTHING, OF_NOTHING = len(NAMES), 0.1  # a class of its own; as so many fields are of it, it counts less
+AT_ONCE = 16
 
 
 class Recogniser(nn.Module):
-    """An encoder with a linear layer on top, which says of each field of its grid which digit it is part of.
+    """An encoder with a linear layer on top, which says of each field which digit it shows, or none.
 
     Only what the encoder has learnt stays; the layer is thrown away.
     """
@@ -24,36 +25,37 @@ class Recogniser(nn.Module):
     def __init__(self, encoder: nn.Module, size: int):
         super().__init__()
         self.encoder = encoder
-        self.output = nn.Linear(size, len(NAMES))
+        self.output = nn.Linear(size, len(NAMES) + 1)
 
-    def forward(self, images: Float[Tensor, "b 1 h w"]) -> Float[Tensor, "b n 10"]:
-        """A score for each digit, at each field."""
+    def forward(self, images: Float[Tensor, "b 1 h w"]) -> Float[Tensor, "b n 11"]:
+        """A score for each digit, and for none, at each field."""
         annotations, _ = self.encoder(images)
         return self.output(annotations)
 
 
 class Lesson(NamedTuple):
-    """Images, and the digit at each field of a grid over them."""
+    """Images, and the digit, or ``NOTHING``, at each field of a grid over them."""
 
     images: Float[Tensor, "b 1 h w"]
     labels: Int[Tensor, "b n"]
 
 
 def digit_of_each_field(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
-    """For each field of a grid, row by row, the digit in whose box its middle lies, or ``NOTHING``.
+    """For each field of a grid, row by row, the digit in whose box it lies wholly, or ``NOTHING``.
+
+    So a digit of 8 pixels has at least one field on a grid of 8, and those that see it best.
 
     Raises:
         ValueError: the canvas cannot be cut into ``side`` fields to a side.
     """
     if side < 1 or CANVAS % side:
         raise ValueError(f"a canvas of {CANVAS} pixels cannot be cut into {side} fields to a side")
-    middle = (np.arange(side) + 0.5) * CANVAS / side
+    size = CANVAS // side
     labels = np.full((len(scenes.boxes), side, side), NOTHING)
     for label, caption, boxes in zip(labels, scenes.captions, scenes.boxes, strict=True):
         digits = [NAMES.index(word) for word in caption if word in NAMES]
         for digit, (top, left, bottom, right) in zip(digits, boxes, strict=True):
-            rows, columns = np.searchsorted(middle, (top, bottom)), np.searchsorted(middle, (left, right))
-            label[slice(*rows), slice(*columns)] = digit
+            label[-(-top // size) : bottom // size, -(-left // size) : right // size] = digit
     return torch.from_numpy(labels).flatten(1)
 
 
@@ -74,14 +76,15 @@ class Lessons:
 
 
 def field_loss(model: nn.Module, batch: Lesson) -> Loss:
-    """The cross-entropy of the digits, summed over the fields that are part of one."""
+    """The cross-entropy, summed over the fields; one without a digit counts as 0.1. Count: the others."""
     scores = widen(model(batch.images)).mT
-    total = cross_entropy(scores, batch.labels, ignore_index=NOTHING, reduction="sum")
+    weight = scores.new_tensor([1.0] * len(NAMES) + [OF_NOTHING])
+    total = cross_entropy(scores, batch.labels, weight, reduction="sum")
     return Loss(total, (batch.labels != NOTHING).sum())
 
 
-def recognise(encoder: nn.Module, digits: Digits, steps: int, learning_rate: float = 5e-3) -> list[Record]:
-    """Teach an encoder to tell digits apart, wherever they stand; the history has the loss every 50 steps.
+def recognise(encoder: nn.Module, digits: Digits, steps: int, learning_rate: float = 1.5e-2) -> list[Record]:
+    """Teach an encoder to tell digits apart, and from paper; the history has the loss every 50 steps.
 
     It is given scenes and where the digits are, but no caption: neither an order nor a word. It plays the
     part of the network trained on labelled photographs in Xu et al. 2015. The encoder stays on its device.

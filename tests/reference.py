@@ -408,15 +408,19 @@ def deep_lstm_pair(parameters, source, target):
 
 
 def convolution(parameters, image):
-    """ReLU(b_o + Σ_c Σ_m Σ_n W_o,c,m,n image_c(y + m − 1, x + n − 1)) at (y, x), zero beyond the border"""
-    height, width = len(image[0]), len(image[0][0])
+    """ReLU(b_o + Σ_c Σ_m Σ_n W_o,c,m,n image_c(y + m − r, x + n − r)) at (y, x), zero beyond the border
+
+    where the filters have 2r + 1 rows and columns
+    """
+    height, width, size = len(image[0]), len(image[0][0]), len(parameters["weight"][0][0])
+    r = size // 2
     channels = []
     for filters, bias in zip(parameters["weight"], parameters["bias"], strict=True):
         channel = [[bias] * width for _ in range(height)]
         for taps, plane in zip(filters, image, strict=True):
-            for y, x, m, n in product(range(height), range(width), range(3), range(3)):
-                if 0 <= y + m - 1 < height and 0 <= x + n - 1 < width:
-                    channel[y][x] += taps[m][n] * plane[y + m - 1][x + n - 1]
+            for y, x, m, n in product(range(height), range(width), range(size), range(size)):
+                if 0 <= y + m - r < height and 0 <= x + n - r < width:
+                    channel[y][x] += taps[m][n] * plane[y + m - r][x + n - r]
         channels.append([[max(number, 0.0) for number in row] for row in channel])
     return channels
 
@@ -439,7 +443,7 @@ def annotations(parameters, image):
     image = halved(convolution(part(parameters, "second"), image))
     image, n = convolution(part(parameters, "third"), image), 8
     return [
-        [plane[y][x] for plane in image] + [2 * y / (n - 1) - 1, 2 * x / (n - 1) - 1]
+        [plane[y][x] for plane in image] + [12 * y / (n - 1) - 6, 12 * x / (n - 1) - 6]
         for y in range(n)
         for x in range(n)
     ]
