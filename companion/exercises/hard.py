@@ -93,6 +93,9 @@ PENALTY = Exercise(
         "The weights are added over the places: it is over the steps, and those sums are no news.": (
             lambda a, m, w: w * (1 - a.sum(2)).square().sum(1).mean()
         ),
+        "The weights are added over the places of each step: add those of a place over the steps.": (
+            lambda a, m, w: w * (1 - (a * m[..., None]).sum(2)).square().sum(1).mean()
+        ),
         "Each place should receive 1, not its even share of the words.": lambda a, m, w: (
             w * (m.sum(1, keepdim=True) / 7 - _received(a, m)).square().sum(1).mean()
         ),
@@ -119,6 +122,9 @@ REWARD_TO_GO = Exercise(
         ),
         "This is each word's own reward alone: add those of the words after it.": lambda r, m: r * m,
         "Padding counts: its rewards must not be added.": lambda r, m: _to_go(r, torch.ones_like(m)),
+        "Padding is taken away too late: its rewards are in the sums already.": (
+            lambda r, m: _to_go(r, torch.ones_like(m)) * m
+        ),
         "The own word is missing: the look before a word can still change it.": lambda r, m: (
             _to_go(r, m) - r * m
         ),

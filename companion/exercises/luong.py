@@ -37,7 +37,11 @@ GENERAL_SCORES = Exercise(
         "Every query gets the first query's scores.": lambda q, k, W: _general(q[:, :1].expand_as(q), k, W),
         "The products are not added up over the features.": lambda q, k, W: (q @ W)[:, :, None] * k[:, None],
     },
-    hints={"must match|mat1 and mat2|Expected size": "W is (d, e): it brings a key of e to d."},
+    hints={
+        "must match|mat1 and mat2|Expected size": (
+            "W is (d, e): it brings a key of e to d. And a batch is transposed by .mT, not by .T."
+        )
+    },
     alike=_query_and_key(7, 7),
     confusions={
         "W is transposed: it is (d, e), so the scores are query @ W @ key.mT.": lambda q, k, W: _general(
@@ -183,7 +187,7 @@ LOCAL_P_WEIGHTS = Exercise(
         "The window is around p_t rounded, the Gaussian around p_t: here both are around p_t.": (
             lambda e, p, D: _in_window(e, p.round(), D) * _gaussian(e, p, D / 2)
         ),
-        "The window is around p_t rounded down, the Gaussian around p_t, as in the authors' code.": (
+        "The window is around p_t rounded down, as in the authors' code: here around p_t itself.": (
             lambda e, p, D: _in_window(e, p.floor(), D) * _gaussian(e, p, D / 2)
         ),
         "The positions are counted from 1: the first is 0.": lambda e, p, D: _local_p(e, p - 1, D),
