@@ -19,9 +19,10 @@ export OMP_NUM_THREADS := 1
 book: $(BOOK)
 	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
 
+# Files in their order, not the one with most tests first: the slowest have few tests.
 test: lint $(BOOK)
-	$(BIN)/python -m pytest tests book -n 2 --dist loadfile --jaxtyping-packages=companion,beartype.beartype \
-		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
+	$(BIN)/python -m pytest tests book -n 2 --dist loadfile --no-loadscope-reorder \
+		--jaxtyping-packages=companion,beartype.beartype --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)
