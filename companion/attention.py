@@ -61,6 +61,12 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
+def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
+    """Raise a ``TypeError`` unless the attention is of the kind that its owner needs."""
+    if not isinstance(attention, kind):
+        raise TypeError(f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}")
+
+
 def uniform_parameter(*sizes: int) -> nn.Parameter:
     """A parameter that starts as ``nn.Linear`` starts its own: uniform within ±1/√n, n its last size."""
     bound = sizes[-1] ** -0.5

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_positive, check_size, uniform_parameter
+from companion.attention import Attention, check_kind, check_positive, check_size, uniform_parameter
 from companion.embedding import Embedding
 from companion.recurrent import DeepOutput, check_even, check_target, run_packed, source_mask
 from companion.state import Memory, Step
@@ -116,10 +116,7 @@ class Decoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if not isinstance(attention, self.needs):
-            raise TypeError(
-                f"{type(self).__name__} needs {self.needs.__name__}, not {type(attention).__name__}"
-            )
+        check_kind(self, attention, self.needs)
         check_even(source_size=source_size, hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)

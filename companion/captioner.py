@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_positive, check_size
+from companion.attention import Attention, check_kind, check_positive, check_size
 from companion.embedding import Embedding
 from companion.hard import HardAttention, Look, entropy
 from companion.recurrent import check_target
@@ -124,10 +124,7 @@ class Captioner(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if not isinstance(attention, self.needs):
-            raise TypeError(
-                f"{type(self).__name__} needs {self.needs.__name__}, not {type(attention).__name__}"
-            )
+        check_kind(self, attention, self.needs)
         check_positive(hidden_size=hidden_size, source_size=source_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
