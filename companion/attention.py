@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
+
 
 def masked_softmax(
     scores: Float[Tensor, "*b k"], mask: Bool[Tensor, "..."] | None = None
@@ -40,11 +42,11 @@ def check_mask(mask: Tensor, shape: torch.Size) -> None:
     """Raise a ``TypeError`` unless the mask is boolean, a ``ValueError`` unless it fits the scores' shape."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = f"its dtype is {mask.dtype}" if isinstance(mask, Tensor) else f"it is a {type(mask).__name__}"
-        raise TypeError(f"the mask must be a boolean tensor (True = may attend), but {kind}")
+        raise TypeError(f"the mask must be a boolean tensor ({POLARITY}), but {kind}")
     padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
     if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
         raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)}"
+            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)} ({POLARITY})"
         )
 
 

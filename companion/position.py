@@ -42,7 +42,7 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
 
 
 def sinusoids_like(embedded: Float[Tensor, "b n d"], first: First, size: int) -> Float[Tensor, "#b n s"]:
-    """The sinusoids of the columns' positions, in the type of ``embedded`` but never computed in less than 32 bits."""
+    """The sinusoids of the columns' positions, in its type, computed in at least 32 bits."""
     exact = torch.promote_types(embedded.dtype, torch.float32)
     return sinusoids(places(embedded, first).to(exact), size).to(embedded.dtype)
 
@@ -99,8 +99,8 @@ class Learned(nn.Module):
     position that never occurs in training it learns nothing, and past its end it has nothing to say.
 
     Raises:
-        ValueError: a size is below 1, or a position is outside the table. Where ``first`` is a tensor on a GPU,
-            which would have to wait, and under ``torch.compile``, that is PyTorch's own error instead.
+        ValueError: a size is below 1, or a position is outside the table. Where ``first`` is a tensor on a
+            GPU, which would have to wait, and under ``torch.compile``, that is PyTorch's own error instead.
     """
 
     def __init__(self, max_length: int, size: int):

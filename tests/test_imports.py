@@ -25,6 +25,7 @@ SIDEWAYS = {
     "location": {"bahdanau"},
     "gumbel": {"hard"},
     "luong": {"local"},
+    "multihead": {"scores"},
 }
 # The files that know no model: all that each may import.
 BESIDE = {
