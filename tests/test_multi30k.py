@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from companion.data import multi30k
+from companion.data import download, multi30k
 from companion.data.multi30k import load, load_pairs, tokenize
 from companion.data.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ def write(tmp_path, monkeypatch):
 def no_network(tmp_path, monkeypatch):
     """No COMPANION_DATA, an empty cache, and an address on this machine at which nobody listens."""
     monkeypatch.delenv("COMPANION_DATA", raising=False)
-    monkeypatch.setattr(multi30k.pooch, "os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(download.pooch, "os_cache", lambda name: tmp_path / "cache")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setattr(multi30k, "ADDRESS", f"http://127.0.0.1:{taken.getsockname()[1]}/")

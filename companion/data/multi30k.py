@@ -5,13 +5,12 @@ Descriptions" (2016).
 """
 
 import gzip
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import pooch
-import requests
 import spacy
+
+from companion.data.download import obtain
 
 ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 SHA256 = {
@@ -45,8 +44,7 @@ def load(split: str, language: str) -> list[str]:
     name = f"{split}.{language}.gz"
     if name not in SHA256:
         raise ValueError(f"Multi30k has no {name}; it has {', '.join(SHA256)}")
-    folder = os.environ.get("COMPANION_DATA")
-    path = _local(Path(folder) / "multi30k" / name) if folder else _download(name)
+    path = obtain({name: SHA256[name]}, ADDRESS, "multi30k")
     return _lines(gzip.decompress(path.read_bytes()), path)
 
 
@@ -81,29 +79,3 @@ def _lines(content: bytes, path: Path) -> list[str]:
         if not sentence.strip():
             raise ValueError(f"{path}, line {line} has no word, but every line must be a sentence")
     return lines
-
-
-def _local(path: Path) -> Path:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path.name} is not in {path.parent}: set COMPANION_DATA to a folder whose subfolder multi30k "
-            "holds Multi30k's files, or unset it to have them downloaded"
-        )
-    found = pooch.file_hash(str(path), alg="sha256")
-    if found != SHA256[path.name]:
-        raise ValueError(
-            f"{path} is damaged or another version: its SHA-256 is {found}, but should be {SHA256[path.name]}"
-        )
-    return path
-
-
-def _download(name: str) -> Path:
-    """Fetch a file by pooch, which leaves nothing in its cache before all of it is there and verified."""
-    try:
-        cache = pooch.os_cache("companion") / "multi30k"
-        return Path(pooch.retrieve(ADDRESS + name, f"sha256:{SHA256[name]}", name, cache))
-    except requests.RequestException as error:
-        raise ConnectionError(
-            f"{ADDRESS + name} could not be fetched ({error}). Without a network, put Multi30k's files into "
-            "a folder multi30k, and set COMPANION_DATA to the folder that holds it"
-        ) from error
