@@ -1,4 +1,4 @@
-"""What the recurrent encoder–decoders share: a recurrence that skips padding, a decoder, an output layer."""
+"""What the encoder–decoders share: a recurrence that skips padding, a decoder, an output layer."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from companion.attention import check_positive
 from companion.data.vocabulary import PAD
-from companion.state import Step
+from companion.state import Step, tensors
 
 
 def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
@@ -109,7 +109,7 @@ def run_lstm(
 
 
 class PlainDecoder(nn.Module, ABC):
-    """A decoder that never looks back at the source, so that all its steps are one call of a recurrence.
+    """A decoder that takes any number of given words in one call, and has no weights to show.
 
     A subclass says in ``start`` where it begins, and in :meth:`run` how it goes on.
     """
@@ -124,11 +124,11 @@ class PlainDecoder(nn.Module, ABC):
         Raises:
             ValueError: the target has no word, or another number of sentences than the source.
         """
-        check_target(target, state.hidden)
+        check_target(target, tensors(state)[0])
         return self.run(target, state)[0]
 
     def step(self, token: Int[Tensor, " b"], state: Any) -> Step:
-        """Scores of the word after ``token``; there are no weights, for there is no attention."""
+        """Scores of the word after ``token``."""
         logits, state = self.run(token[:, None], state)
         return Step(logits.squeeze(1), state, None)
 

@@ -24,6 +24,34 @@ def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
     return LambdaLR(optimizer, _WarmupCosine(warmup, steps))
 
 
+def warmup_inverse_root(optimizer: Optimizer, size: int, warmup: int) -> LambdaLR:
+    """The Transformer's learning rate: it rises for ``warmup`` steps, then falls as 1/√step, without end.
+
+    ::
+
+        rate(step) = rate · size^−½ · min((step + 1)^−½, (step + 1) · warmup^−3⁄2)
+
+    The optimiser's own rate is a factor, 1 in the paper; ``size`` is d_model. Source: Vaswani et al. 2017,
+    section 5.3, equation (3), with 4,000 steps of warm-up.
+
+    Raises:
+        ValueError: ``size`` or ``warmup`` is below 1.
+    """
+    if min(size, warmup) < 1:
+        raise ValueError(f"size and warm-up must be at least 1, but are {size} and {warmup}")
+    return LambdaLR(optimizer, _WarmupInverseRoot(size, warmup))
+
+
+class _WarmupInverseRoot:
+    """The same kind of object for the other schedule."""
+
+    def __init__(self, size: int, warmup: int):
+        self.size, self.warmup = size, warmup
+
+    def __call__(self, step: int) -> float:
+        return self.size**-0.5 * min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
+
+
 class _WarmupCosine:
     """The share of the rate at a step: an object, for PyTorch saves its numbers, but none of a function."""
 

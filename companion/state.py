@@ -8,11 +8,11 @@ from torch import Tensor
 
 
 class Memory(NamedTuple):
-    """A source, projected once, that any number of queries can attend to."""
+    """A source, projected once, that any number of queries can attend to; with heads, an axis for them."""
 
-    key: Float[Tensor, "b k d"]
-    value: Float[Tensor, "b k v"]
-    mask: Bool[Tensor, "b k"]
+    key: Float[Tensor, "b *h k d"]
+    value: Float[Tensor, "b *h k v"]
+    mask: Bool[Tensor, "b k"] | None
 
 
 class Step(NamedTuple):

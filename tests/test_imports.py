@@ -14,7 +14,7 @@ ROOT = Path(companion.__file__).parent
 LAYERS = [
     {"attention", "state", "patterns", "position", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
-    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned"},
+    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"},
     {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"},
 ]
 # What else a file of a layer may import, from its own layer.
@@ -26,6 +26,8 @@ SIDEWAYS = {
     "gumbel": {"hard"},
     "luong": {"local"},
     "multihead": {"scores"},
+    "transformer": {"seq2seq"},
+    "convs2s": {"seq2seq"},
 }
 # The files that know no model: all that each may import.
 BESIDE = {

@@ -6,8 +6,10 @@ Their parameters are drawn as large as after training, those of padding too, so 
 import torch
 
 from companion import luong
+from companion import transformer as transformers
 from companion.bahdanau import Additive, Decoder, Encoder
 from companion.captioner import Captioner
+from companion.convs2s import ConvS2S
 from companion.local import LocalM, LocalP, Location
 from companion.location import LocationDecoder, LocationSensitive
 from companion.queries import CurrentStateDecoder, StateAndWordDecoder
@@ -20,6 +22,7 @@ from companion.seq2seq import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
+from companion.transformer import DecoderLayer, EncoderLayer, PostNorm, PreNorm
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
@@ -132,6 +135,24 @@ def local_p_input_feeding():
     return with_luong(LocalP(Dot(), RADIUS, HIDDEN), luong.InputFeedingDecoder)
 
 
+def transformer(residual=PostNorm):
+    sizes = {"size": HIDDEN, "heads": 2, "hidden": ATTENTION, "dropout": 0.0, "residual": residual}
+    return spread(
+        EncoderDecoder(
+            transformers.Encoder(SOURCE_WORDS, [EncoderLayer(**sizes) for _ in range(2)], 0.0),
+            transformers.Decoder(TARGET_WORDS, [DecoderLayer(**sizes) for _ in range(2)], 0.0),
+        )
+    )
+
+
+def pre_norm_transformer():
+    return transformer(PreNorm)
+
+
+def convs2s():
+    return spread(ConvS2S(SOURCE_WORDS, TARGET_WORDS, EMBEDDING, HIDDEN, 2, 3, dropout=0, max_length=16))
+
+
 MODELS = {
     "bahdanau": bahdanau,
     "state_and_word": state_and_word,
@@ -150,10 +171,14 @@ MODELS = {
     "input_feeding": input_feeding,
     "local_m_input_feeding": local_m_input_feeding,
     "local_p_input_feeding": local_p_input_feeding,
+    "transformer": transformer,
+    "pre_norm_transformer": pre_norm_transformer,
+    "convs2s": convs2s,
 }
-ATTENTIVE = sorted(set(MODELS) - {"cho", "lstm", "sutskever"})
+GROWING = ["transformer", "pre_norm_transformer"]  # with the sentence, so does the state
+ATTENTIVE = sorted(set(MODELS) - {"cho", "lstm", "sutskever", "convs2s", *GROWING})  # a step says where it looked
 GLOBAL = [name for name in ATTENTIVE if not name.startswith("local_")]  # all words have their share
-CELLS = ["bahdanau", "captioner", "current_state", "location", "state_and_word"]  # no nn.GRU, no nn.LSTM
+CELLS = ["bahdanau", "captioner", "current_state", "location", "state_and_word", "convs2s"]  # no nn.GRU, no nn.LSTM
 
 # Sentences of different length, and targets that end before their padding.
 SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])

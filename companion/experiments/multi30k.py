@@ -37,12 +37,11 @@ from companion.experiments.evaluation import evaluate
 from companion.experiments.log import TensorBoard
 from companion.experiments.record import VERSION, require_same_arguments, surroundings, write_json
 from companion.experiments.translators import add_models
-from companion.losses import Record, held_out, sequence_loss
+from companion.losses import LabelSmoothing, Record, held_out
 from companion.schedule import warmup_cosine
 from companion.training import Trainer
 
 NAME = "companion.experiments.multi30k"
-WARMUP = 50
 WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
 
 
@@ -51,8 +50,8 @@ def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
     torch.manual_seed(arguments.seed)
     model = arguments.build(len(corpus.source), len(corpus.target), arguments)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.rate, betas=(0.9, 0.98))
-    schedule = warmup_cosine(optimizer, min(WARMUP, arguments.steps), arguments.steps)
-    trainer = Trainer(model, optimizer, sequence_loss, schedule)
+    schedule = warmup_cosine(optimizer, min(arguments.warmup, arguments.steps), arguments.steps)
+    trainer = Trainer(model, optimizer, LabelSmoothing(arguments.smoothing), schedule)
     set_seed(arguments.seed, device_specific=True)  # from here on every process draws its own dropout
     return trainer
 
@@ -124,7 +123,8 @@ def write_results(
 ) -> None:
     """Each file whole or not at all, ``result.json`` the last, so that where it is the others are."""
     with replacing(folder / "weights.safetensors") as file:
-        file.write(safetensors.torch.save(model.state_dict()))
+        unshared = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        file.write(safetensors.torch.save(unshared))
     words = {SOURCE: corpus.source.tokens[len(SPECIAL) :], TARGET: corpus.target.tokens[len(SPECIAL) :]}
     write_json(folder / "vocabularies.json", words)  # Vocabulary(words) is the vocabulary again
     with replacing(folder / "translations.txt") as file:
@@ -154,6 +154,8 @@ def parser() -> argparse.ArgumentParser:
     add("--hidden", type=positive, default=512, help="features of a recurrent state")
     add("--dropout", type=share, default=0.5, help="share of the embedded words' features set to zero")
     add("--rate", type=rate, default=1e-3, help="the highest learning rate")
+    add("--warmup", type=positive, default=50, help="steps in which the rate rises")
+    add("--smoothing", type=share, default=0.0, help="share of each true word spread over the vocabulary")
     add("--seed", type=natural, default=0, help="of the parameters, the dropout and the order of the data")
     add(
         "--beam",

@@ -3,7 +3,7 @@
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Callable
 
-from companion import bahdanau, luong, seq2seq
+from companion import bahdanau, luong, seq2seq, transformer
 from companion.attention import Attention
 from companion.experiments.arguments import positive
 from companion.local import LocalP
@@ -65,6 +65,12 @@ def _luong(source_size: int, target_size: int, attention: Attention, arguments: 
     return EncoderDecoder(luong.Encoder(source_size, embedding, hidden, layers, dropout), decoder)
 
 
+def build_transformer(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+    """The Transformer; --embedding is the size of its layers, --hidden that inside their FFN."""
+    sizes = arguments.embedding, arguments.heads, arguments.hidden, arguments.layers, arguments.dropout
+    return transformer.Transformer(source_size, target_size, *sizes)
+
+
 def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
     """Give the parser a sub-command for each model; it leaves the model's builder in ``build``."""
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True, help="what to train")
@@ -86,8 +92,10 @@ def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
     dot = add_model("luong-dot", build_luong_dot)
     general = add_model("luong-general", build_luong_general)
     local_p = add_model("luong-local-p", build_luong_local_p)
-    for deep in (lstm, dot, general, local_p):
+    heads = add_model("transformer", build_transformer)
+    for deep in (lstm, dot, general, local_p, heads):
         deep.add_argument(
-            "--layers", type=positive, default=2, help="LSTMs on top of each other, on both sides"
+            "--layers", type=positive, default=2, help="layers on top of each other, on both sides"
         )
+    heads.add_argument("--heads", type=positive, default=8, help="heads of each attention")
     local_p.add_argument("--radius", type=positive, default=10, help="words to each side of the position")

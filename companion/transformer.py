@@ -1,0 +1,366 @@
+"""Attention is all you need: an encoder and a decoder without recurrence (Vaswani et al. 2017)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from companion.attention import Attention, check_positive
+from companion.embedding import Embedding
+from companion.multihead import MultiHeadAttention
+from companion.patterns import causal, dense
+from companion.position import Sinusoidal
+from companion.recurrent import PlainDecoder, source_mask
+from companion.seq2seq import EncoderDecoder
+from companion.state import Memory
+
+
+class FeedForward(nn.Sequential):
+    """The same two layers at every position, with no look at the others.
+
+    ::
+
+        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
+
+    Source: Vaswani et al. 2017, section 3.3, equation (2). ``hidden`` is the paper's d_ff.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
+
+    def __init__(self, size: int, hidden: int):
+        check_positive(size=size, hidden=hidden)
+        super().__init__(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
+
+
+class Residual(nn.Module, ABC):
+    """How the change that a sub-layer makes is joined to its input.
+
+    A layer calls ``leave(x, sublayer(enter(x)))``, and a stack of layers ends with :meth:`end`.
+    """
+
+    def __init__(self, size: int, dropout: float):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    @abstractmethod
+    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """What the sub-layer is given."""
+
+    @abstractmethod
+    def leave(self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """What comes out, from the input and what the sub-layer made of it."""
+
+    @abstractmethod
+    def end(self) -> nn.Module:
+        """What follows the last layer of a stack."""
+
+
+class PostNorm(Residual):
+    """Normalise the sum, as the paper writes it.
+
+    ::
+
+        LayerNorm(x + Dropout(Sublayer(x)))
+
+    Source: Vaswani et al. 2017, sections 3.1 and 5.4.
+    """
+
+    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The input itself."""
+        return x
+
+    def leave(self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """``LayerNorm(x + Dropout(change))``."""
+        return self.norm(x + self.dropout(change))
+
+    def end(self) -> nn.Module:
+        """Nothing: the last sum is normalised already."""
+        return nn.Identity()
+
+
+class PreNorm(Residual):
+    """Normalise what goes into the sub-layer, and leave the sum alone.
+
+    ::
+
+        x + Dropout(Sublayer(LayerNorm(x)))
+
+    Source: Xiong et al. 2020, section 3.2 and figure 1 (b). The sum is never normalised, so a stack needs one
+    LayerNorm at its end.
+    """
+
+    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """``LayerNorm(x)``."""
+        return self.norm(x)
+
+    def leave(self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """``x + Dropout(change)``."""
+        return x + self.dropout(change)
+
+    def end(self) -> nn.Module:
+        """One last LayerNorm."""
+        return nn.LayerNorm(self.norm.normalized_shape)
+
+
+class EncoderLayer(nn.Module):
+    """Every word looks at all words, then thinks for itself.
+
+    ::
+
+        x ← residual(x, MultiHead(x, x, x)),   x ← residual(x, FFN(x))
+
+    ``attention`` is what each head computes, ScaledDot if not named; ``residual`` is :class:`PostNorm`, the
+    paper's, or :class:`PreNorm`. Source: Vaswani et al. 2017, section 3.1. Dropout is the paper's, on what a
+    sub-layer puts out; PyTorch's layer has it on attention weights and inside the FFN as well.
+
+    Raises:
+        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        attention: Attention | None = None,
+        residual: type[Residual] = PostNorm,
+    ):
+        super().__init__()
+        self.size = size
+        self.attention = MultiHeadAttention(size, heads, attention)
+        self.feed_forward = FeedForward(size, hidden)
+        self.around_attention = residual(size, dropout)
+        self.around_feed_forward = residual(size, dropout)
+
+    def forward(
+        self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "b n d"]:
+        """The words' new vectors; the mask broadcasts to ``(b, n, n)``."""
+        query = self.around_attention.enter(x)
+        looked = self.attention(query, *self.attention.project(query), mask)
+        x = self.around_attention.leave(x, looked)
+        thought = self.feed_forward(self.around_feed_forward.enter(x))
+        return self.around_feed_forward.leave(x, thought)
+
+
+class LayerState(NamedTuple):
+    """What a decoder layer looks at: its own words so far, a memory that grows, and the source."""
+
+    past: Memory
+    source: Memory
+
+
+class DecoderLayer(nn.Module):
+    """Every word looks at the words before it and at itself, then at the source, then thinks for itself.
+
+    ::
+
+        x ← residual(x, MultiHead(x, past, past))
+        x ← residual(x, MultiHead(x, source, source))
+        x ← residual(x, FFN(x))
+
+    ``attention`` is what each head computes among the words; the look at the source is scaled dot-product.
+    Source: Vaswani et al. 2017, section 3.1. Dropout as in :class:`EncoderLayer`.
+
+    Raises:
+        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        attention: Attention | None = None,
+        residual: type[Residual] = PostNorm,
+    ):
+        super().__init__()
+        self.size = size
+        self.attention = MultiHeadAttention(size, heads, attention)
+        self.source_attention = MultiHeadAttention(size, heads)
+        self.feed_forward = FeedForward(size, hidden)
+        self.around_attention = residual(size, dropout)
+        self.around_source = residual(size, dropout)
+        self.around_feed_forward = residual(size, dropout)
+
+    def start(self, source: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None) -> LayerState:
+        """Project the source, once; of the own words there is none yet."""
+        past = self.attention.project(source[:, :0])
+        return LayerState(Memory(*past, None), Memory(*self.source_attention.project(source), mask))
+
+    def forward(
+        self, x: Float[Tensor, "b n d"], state: LayerState, mask: Bool[Tensor, "n k"] | None = None
+    ) -> tuple[Float[Tensor, "b n d"], LayerState]:
+        """The vectors of the next words, and the state that has them; the mask says which words they see."""
+        query = self.around_attention.enter(x)
+        new = self.attention.project(query)
+        key, value = (torch.cat(pair, -2) for pair in zip(state.past[:2], new, strict=True))
+        x = self.around_attention.leave(x, self.attention(query, key, value, mask))
+        query = self.around_source.enter(x)
+        seen = None if state.source.mask is None else state.source.mask[:, None]
+        looked = self.source_attention(query, state.source.key, state.source.value, seen)
+        x = self.around_source.leave(x, looked)
+        thought = self.feed_forward(self.around_feed_forward.enter(x))
+        x = self.around_feed_forward.leave(x, thought)
+        return x, LayerState(Memory(key, value, None), state.source)
+
+
+class ScaledEmbedding(Embedding):
+    """Vectors for tokens, times √d, so that a matrix shared with the output layer has both sizes right.
+
+    Source: Vaswani et al. 2017, section 3.4. The parameters start with a standard deviation of 1/√d.
+    """
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors anew."""
+        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+        self._fill_padding_idx_with_zero()
+
+    def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+        """The vector of each token."""
+        return super().forward(tokens) * self.embedding_dim**0.5
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers over words that know where they stand.
+
+    Source: Vaswani et al. 2017, section 3.1. ``position`` is a module of :mod:`companion.position`, if not
+    named the paper's sinusoids; dropout is on the sum of word and position, section 5.4.
+
+    Raises:
+        ValueError: there is no layer, or the layers have different sizes.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        layers: Sequence[EncoderLayer],
+        dropout: float = 0.1,
+        position: nn.Module | None = None,
+    ):
+        super().__init__()
+        self.embedding = ScaledEmbedding(vocabulary_size, _size(layers))
+        self.position = Sinusoidal() if position is None else position
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(layers)
+        self.norm = layers[0].around_attention.end()
+
+    def forward(self, source: Int[Tensor, "b k"]) -> tuple[Float[Tensor, "b k d"], Bool[Tensor, "b k"]]:
+        """The vectors of each sentence's words, and the mask of its words.
+
+        Raises:
+            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+        """
+        mask = source_mask(source)
+        x = self.dropout(self.position(self.embedding(source)))
+        for layer in self.layers:
+            x = layer(x, mask[:, None])
+        return self.norm(x), mask
+
+
+class Decoder(PlainDecoder):
+    """A stack of decoder layers over the words so far; one matrix embeds the words and chooses among them.
+
+    In training all words are computed at once, under a causal mask. In decoding each layer keeps the keys and
+    values of the words so far, so that a step computes those of one word. Both are :meth:`run`.
+
+    Source: Vaswani et al. 2017, sections 3.1 and 3.4. ``position`` and dropout as in :class:`Encoder`.
+
+    Raises:
+        ValueError: there is no layer, or the layers have different sizes.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        layers: Sequence[DecoderLayer],
+        dropout: float = 0.1,
+        position: nn.Module | None = None,
+    ):
+        super().__init__()
+        size = _size(layers)
+        self.embedding = ScaledEmbedding(vocabulary_size, size)
+        self.position = Sinusoidal() if position is None else position
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(layers)
+        self.norm = layers[0].around_attention.end()
+        self.output = nn.Linear(size, vocabulary_size, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def start(
+        self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None = None
+    ) -> tuple[LayerState, ...]:
+        """Project the source for every layer, once."""
+        return tuple(layer.start(states, mask) for layer in self.layers)
+
+    def run(
+        self, tokens: Int[Tensor, "b n"], state: tuple[LayerState, ...]
+    ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[LayerState, ...]]:
+        """Scores after each of ``tokens``, which follow the words that the state has seen."""
+        before, new = state[0].past.key.shape[-2], tokens.shape[1]
+        x = self.dropout(self.position(self.embedding(tokens), before))
+        mask = dense(causal(), before + new, device=tokens.device)[before:] if new > 1 else None
+        after = []
+        for layer, layer_state in zip(self.layers, state, strict=True):
+            x, layer_state = layer(x, layer_state, mask)
+            after.append(layer_state)
+        return self.output(self.norm(x)), tuple(after)
+
+
+class Transformer(EncoderDecoder):
+    """Encoder and decoder with the paper's sizes, unless told otherwise: its base model.
+
+    Other attentions, PreNorm or learned positions are one's own layers in :class:`Encoder` and
+    :class:`Decoder`, joined by :class:`~companion.seq2seq.EncoderDecoder`. Source: Vaswani et al. 2017,
+    section 3 and table 3, *base*. With one vocabulary for both languages, :func:`share_embeddings` makes
+    the paper's single matrix.
+
+    Raises:
+        ValueError: a size or the number of layers is below 1, or ``size`` cannot be divided among the heads.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        size: int = 512,
+        heads: int = 8,
+        hidden: int = 2048,
+        layers: int = 6,
+        dropout: float = 0.1,
+    ):
+        check_positive(layers=layers)
+        sizes = size, heads, hidden, dropout
+        super().__init__(
+            Encoder(source_vocabulary, [EncoderLayer(*sizes) for _ in range(layers)], dropout),
+            Decoder(target_vocabulary, [DecoderLayer(*sizes) for _ in range(layers)], dropout),
+        )
+
+
+def share_embeddings(model: EncoderDecoder) -> None:
+    """Let the source's words have the target's matrix too: one for both embeddings and for the output.
+
+    Source: Vaswani et al. 2017, section 3.4; its vocabulary is that of both languages together.
+
+    Raises:
+        ValueError: the two vocabularies have different sizes.
+    """
+    source, target = model.encoder.embedding.weight, model.decoder.embedding.weight
+    if source.shape != target.shape:
+        raise ValueError(f"matrices of {tuple(source.shape)} and {tuple(target.shape)} cannot be one")
+    model.encoder.embedding.weight = target
+
+
+def _size(layers: Sequence[EncoderLayer] | Sequence[DecoderLayer]) -> int:
+    """The size that all layers have."""
+    sizes = [layer.size for layer in layers]
+    if len(set(sizes)) != 1:
+        raise ValueError(f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}")
+    return sizes[0]
