@@ -1,8 +1,9 @@
 import pytest
 import torch
+from torch import nn
 
 from companion.bahdanau import Additive, Encoder
-from companion.classifier import Classifier, GRUEncoder, PairClassifier, WordEncoder
+from companion.classifier import Classifier, GRUEncoder, PairClassifier, SelfAttentionEncoder, WordEncoder
 from companion.pooling import (
     ABCNN1,
     ABCNN2,
@@ -13,6 +14,7 @@ from companion.pooling import (
     max_pooling,
     mean_pooling,
 )
+from companion.position import Concatenated, Learned, Sinusoidal
 from tests import reference
 from tests.tiny import close, spread
 
@@ -22,6 +24,13 @@ ENCODERS = {
     "words": lambda: WordEncoder(11, 6),
     "gru": lambda: GRUEncoder(11, 5, 6),
     "both ways": lambda: Encoder(11, 5, 3),
+    "attention": lambda: SelfAttentionEncoder(11, 6, 2),
+    "attention, positions": lambda: SelfAttentionEncoder(11, 6, 3, POSITIONS["appended"]()),
+}
+POSITIONS = {
+    "added": lambda: Sinusoidal(),
+    "learned": lambda: Learned(4, 6),
+    "appended": lambda: nn.Sequential(Concatenated(5), nn.Linear(11, 6)),
 }
 POOLINGS = {
     "last": lambda: last_pooling,
@@ -70,6 +79,47 @@ def test_the_recurrent_states_are_those_of_the_words_so_far():
             hidden = reference.gru_cell(parameters, embedding[token].tolist(), hidden, "_l0")
             close(states[row, place], hidden)
     assert torch.equal(mask, TEXTS != 0)
+
+
+def test_the_order_of_the_words_matters_to_self_attention_only_with_positions():
+    order = [2, 0, 3, 1]
+    model = spread(Classifier(SelfAttentionEncoder(11, 6, 2), mean_pooling, 6, classes=2))
+    close(model(TEXTS[:1]), model(TEXTS[:1, order]))
+    states, _ = model.encoder(TEXTS[:1])
+    close(states[:, order], model.encoder(TEXTS[:1, order])[0])
+    for position in POSITIONS.values():
+        model = spread(Classifier(SelfAttentionEncoder(11, 6, 2, position()), mean_pooling, 6, classes=2))
+        assert (model(TEXTS[:1]) - model(TEXTS[:1, order])).abs().min() > 1e-3
+
+
+@pytest.mark.parametrize("position", [None, *POSITIONS])
+def test_self_attention_trains_all_its_parameters_and_no_padding(position):
+    encoder = SelfAttentionEncoder(11, 6, 2, position and POSITIONS[position]())
+    model = spread(Classifier(encoder, mean_pooling, 6, classes=2))
+    model(TEXTS[1:]).square().sum().backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    read = gradients.pop("encoder.embedding.weight").abs().sum(1) > 0
+    assert read.nonzero().flatten().tolist() == [4, 8, 9]
+    del gradients["encoder.attention.W_K.bias"]  # adds the same to all scores of a row
+    assert all(gradient.abs().sum() > 1e-6 for gradient in gradients.values())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_position_that_changes_the_size_is_an_error():
+    encoder = SelfAttentionEncoder(11, 6, 2, Concatenated(5))
+    with pytest.raises(ValueError, match="11 features, but 6 were announced"):
+        encoder(TEXTS)
+
+
+def test_dropout_is_between_pooling_and_output_in_training_alone():
+    model = spread(Classifier(WordEncoder(11, 600), mean_pooling, 600, classes=600, dropout=0.25))
+    model.W.weight.data, model.W.bias.data = torch.eye(600).double(), torch.zeros(600).double()
+    states = model.encoder.embedding(TEXTS[1, :1])
+    dropped = model(TEXTS[1:2])
+    zero = dropped == 0
+    assert 0.15 < zero.double().mean() < 0.35
+    close(dropped[~zero], states[~zero] / 0.75)
+    close(model.eval()(TEXTS[1:2]), states)
 
 
 def test_a_pooling_with_parameters_is_trained_with_the_model():
@@ -140,6 +190,8 @@ def test_blocks_that_do_not_fit_are_an_error():
         lambda: Classifier(WordEncoder(11, 6), mean_pooling, 0, classes=2),
         lambda: GRUEncoder(11, 5, 0),
         lambda: WordEncoder(11, 0),
+        lambda: SelfAttentionEncoder(11, 0, 2),
+        lambda: SelfAttentionEncoder(11, 6, 0),
         lambda: PairClassifier(11, [], classes=2),
     ],
 )
