@@ -12,7 +12,7 @@ class Memory(NamedTuple):
 
     key: Float[Tensor, "b *h k d"]
     value: Float[Tensor, "b *h k v"]
-    mask: Bool[Tensor, "b k"] | None
+    mask: Bool[Tensor, "b k"]
 
 
 class Step(NamedTuple):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -149,10 +149,17 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward.leave(x, thought)
 
 
-class LayerState(NamedTuple):
-    """What a decoder layer looks at: its own words so far, a memory that grows, and the source."""
+class Past(NamedTuple):
+    """The words so far, as a decoder layer's heads look at them: it grows with every word."""
 
-    past: Memory
+    key: Float[Tensor, "b h n d"]
+    value: Float[Tensor, "b h n v"]
+
+
+class LayerState(NamedTuple):
+    """What a decoder layer looks at: the words so far, and the source."""
+
+    past: Past
     source: Memory
 
 
@@ -190,26 +197,25 @@ class DecoderLayer(nn.Module):
         self.around_source = residual(size, dropout)
         self.around_feed_forward = residual(size, dropout)
 
-    def start(self, source: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None) -> LayerState:
-        """Project the source, once; of the own words there is none yet."""
-        past = self.attention.project(source[:, :0])
-        return LayerState(Memory(*past, None), Memory(*self.source_attention.project(source), mask))
+    def start(self, source: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]) -> LayerState:
+        """Project the source, once; there is no word yet."""
+        none = self.attention.project(source[:, :0])
+        return LayerState(Past(*none), Memory(*self.source_attention.project(source), mask))
 
     def forward(
         self, x: Float[Tensor, "b n d"], state: LayerState, mask: Bool[Tensor, "n k"] | None = None
     ) -> tuple[Float[Tensor, "b n d"], LayerState]:
-        """The vectors of the next words, and the state that has them; the mask says which words they see."""
+        """The vectors of the next words, and the state with them; the mask says which words they look at."""
         query = self.around_attention.enter(x)
         new = self.attention.project(query)
-        key, value = (torch.cat(pair, -2) for pair in zip(state.past[:2], new, strict=True))
-        x = self.around_attention.leave(x, self.attention(query, key, value, mask))
-        query = self.around_source.enter(x)
-        seen = None if state.source.mask is None else state.source.mask[:, None]
-        looked = self.source_attention(query, state.source.key, state.source.value, seen)
+        past = Past(*(torch.cat(pair, -2) for pair in zip(state.past, new, strict=True)))
+        x = self.around_attention.leave(x, self.attention(query, *past, mask))
+        key, value, source_words = state.source
+        looked = self.source_attention(self.around_source.enter(x), key, value, source_words[:, None])
         x = self.around_source.leave(x, looked)
         thought = self.feed_forward(self.around_feed_forward.enter(x))
         x = self.around_feed_forward.leave(x, thought)
-        return x, LayerState(Memory(key, value, None), state.source)
+        return x, LayerState(past, state.source)
 
 
 class ScaledEmbedding(Embedding):
@@ -249,7 +255,7 @@ class Encoder(nn.Module):
         self.embedding = ScaledEmbedding(vocabulary_size, _size(layers))
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers: Any = nn.ModuleList(layers)
         self.norm = layers[0].around_attention.end()
 
     def forward(self, source: Int[Tensor, "b k"]) -> tuple[Float[Tensor, "b k d"], Bool[Tensor, "b k"]]:
@@ -289,14 +295,12 @@ class Decoder(PlainDecoder):
         self.embedding = ScaledEmbedding(vocabulary_size, size)
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers: Any = nn.ModuleList(layers)
         self.norm = layers[0].around_attention.end()
         self.output = nn.Linear(size, vocabulary_size, bias=False)
         self.output.weight = self.embedding.weight
 
-    def start(
-        self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None = None
-    ) -> tuple[LayerState, ...]:
+    def start(self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]) -> tuple[LayerState, ...]:
         """Project the source for every layer, once."""
         return tuple(layer.start(states, mask) for layer in self.layers)
 

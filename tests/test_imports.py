@@ -26,6 +26,7 @@ SIDEWAYS = {
     "gumbel": {"hard"},
     "luong": {"local"},
     "multihead": {"scores"},
+    "position": {"attention"},
     "transformer": {"seq2seq"},
     "convs2s": {"seq2seq"},
 }
