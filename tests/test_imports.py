@@ -12,7 +12,7 @@ import companion
 ROOT = Path(companion.__file__).parent
 
 LAYERS = [
-    {"attention", "state", "patterns", "position", "embedding", "recurrent", "data"},
+    {"attention", "state", "patterns", "position", "residual", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
     | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"},
     {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"},
