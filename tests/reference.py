@@ -556,6 +556,76 @@ def luong(parameters, look, source, target, input_feeding):
     return logits, weights
 
 
+# Gehring et al. 2017
+
+
+def normalised(parameters):
+    """w = g v / |v| for each output, whatever the shape of its v   (Salimans and Kingma 2016, equation 2)"""
+
+    def numbers(v):
+        return [v] if isinstance(v, float) else [x for part in v for x in numbers(part)]
+
+    scales, directions = parameters["parametrizations.weight.original0"], []
+    for scale, direction in zip(scales, parameters["parametrizations.weight.original1"], strict=True):
+        flat = numbers(direction)
+        length = math.sqrt(dot(flat, flat))
+        directions.append([numbers(scale)[0] * x / length for x in flat])
+    return {"weight": directions, "bias": parameters["bias"]}
+
+
+def gated_block(parameters, inputs, before, after):
+    """√½ (A ∘ σ(B) + h_i) with [A; B] = W [h_{i−before}, …, h_{i+after}] + b   (sections 3.2 and 3.4)"""
+    convolution = normalised(part(parameters, "convolution"))
+    size, outputs = len(inputs[0]), []
+    for i in range(len(inputs)):
+        window = [
+            inputs[j] if 0 <= j < len(inputs) else [0.0] * size for j in range(i - before, i + after + 1)
+        ]
+        seen = [word[feature] for feature in range(size) for word in window]  # as the weights are laid out
+        y = linear(convolution, seen)
+        gated = times(y[:size], sigmoid(y[size:]))
+        outputs.append([math.sqrt(0.5) * x for x in add(gated, inputs[i])])
+    return outputs
+
+
+def with_positions(parameters, tokens):
+    """e_j = w_j + p_j   (section 3.1)"""
+    words, places = parameters["embedding.weight"], parameters["position.embedding.weight"]
+    return [add(words[token], places[j]) for j, token in enumerate(tokens)]
+
+
+def several(parameters):
+    """The parts of a list of modules, in order."""
+    numbers = sorted({int(name.split(".")[0]) for name in parameters})
+    return [part(parameters, str(number)) for number in numbers]
+
+
+def convs2s(parameters, source, target):
+    """Logits after each word of ``target``, and each layer's weights   (sections 3.2 to 3.4).
+
+    d_i = W_d h_i + b_d + g_i,   a_ij = softmax(d_i · z_j),   c_i = m √(1/m) Σ_j a_ij (z_j + e_j)
+    """
+    encoder_, decoder = part(parameters, "encoder"), part(parameters, "decoder")
+    e, g = with_positions(encoder_, source), with_positions(decoder, target)
+    z = [linear(normalised(part(encoder_, "to_hidden")), x) for x in e]
+    for block in several(part(encoder_, "blocks")):
+        around = len(part(block, "convolution")["parametrizations.weight.original1"][0][0]) // 2
+        z = gated_block(block, z, around, around)
+    z = [linear(normalised(part(encoder_, "to_embedding")), x) for x in z]
+    values_, m = [add(x, y) for x, y in zip(z, e, strict=True)], len(source)
+    h, looks = [linear(normalised(part(decoder, "to_hidden")), x) for x in g], []
+    for layer in several(part(decoder, "layers")):
+        block = part(layer, "block")
+        past = len(part(block, "convolution")["parametrizations.weight.original1"][0][0]) - 1
+        h = gated_block(block, h, past, 0)
+        queries = [add(linear(normalised(part(layer, "W_d")), x), y) for x, y in zip(h, g, strict=True)]
+        looks.append([softmax([dot(d, x) for x in z]) for d in queries])
+        found = [[m * math.sqrt(1 / m) * x for x in context(a, values_)] for a in looks[-1]]
+        h = [add(x, linear(normalised(part(layer, "W_c")), c)) for x, c in zip(h, found, strict=True)]
+    h = [linear(normalised(part(decoder, "to_embedding")), x) for x in h]
+    return [linear(normalised(part(decoder, "output")), x) for x in h], looks
+
+
 # Searches
 
 

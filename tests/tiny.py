@@ -150,7 +150,7 @@ def pre_norm_transformer():
 
 
 def convs2s():
-    return spread(ConvS2S(SOURCE_WORDS, TARGET_WORDS, EMBEDDING, HIDDEN, 2, 3, dropout=0, max_length=16))
+    return spread(ConvS2S(SOURCE_WORDS, TARGET_WORDS, EMBEDDING, HIDDEN, 2, 3, dropout=0.0, max_length=16))
 
 
 MODELS = {
@@ -176,9 +176,10 @@ MODELS = {
     "convs2s": convs2s,
 }
 GROWING = ["transformer", "pre_norm_transformer"]  # with the sentence, so does the state
-ATTENTIVE = sorted(set(MODELS) - {"cho", "lstm", "sutskever", "convs2s", *GROWING})  # a step says where it looked
+SILENT = {"cho", "lstm", "sutskever", "convs2s", *GROWING}
+ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step says where it looked
 GLOBAL = [name for name in ATTENTIVE if not name.startswith("local_")]  # all words have their share
-CELLS = ["bahdanau", "captioner", "current_state", "location", "state_and_word", "convs2s"]  # no nn.GRU, no nn.LSTM
+CELLS = ["bahdanau", "captioner", "convs2s", "current_state", "location", "state_and_word"]  # no nn.GRU …
 
 # Sentences of different length, and targets that end before their padding.
 SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
