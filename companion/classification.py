@@ -7,6 +7,7 @@ import torch
 from accelerate.utils import send_to_device
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from companion import recipe
 from companion.data.examples import Labelled, Shuffled, one_by_one
@@ -23,8 +24,8 @@ class Example(NamedTuple):
     label: str
 
 
-def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
-    """The probability of each class, for every example of the batches.
+def answers(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
+    """The logits of each class, for every example of the batches.
 
     Raises:
         ValueError: there is no batch.
@@ -32,10 +33,30 @@ def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
     device, found = next(model.parameters()).device, []
     with evaluating(model):
         for batch in batches:
-            found.append(widen(model(*send_to_device(batch.inputs, device))).softmax(-1).cpu())
+            found.append(widen(model(*send_to_device(batch.inputs, device))).cpu())
     if not found:
         raise ValueError("there is no batch to predict the classes of")
     return torch.cat(found)
+
+
+def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
+    """The probability of each class, for every example of the batches.
+
+    Raises:
+        ValueError: there is no batch.
+    """
+    return answers(model, batches).softmax(-1)
+
+
+def judge(model: Any, batches: Sequence[Labelled]) -> Record:
+    """The mean loss of the examples, and the share whose most probable class is the right one.
+
+    Raises:
+        ValueError: there is no batch.
+    """
+    logits, labels = answers(model, batches), torch.cat([batch.labels for batch in batches])
+    right = (logits.argmax(-1) == labels).float().mean()
+    return {"held_out_loss": cross_entropy(logits, labels).item(), "accuracy": right.item()}
 
 
 def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
@@ -44,8 +65,7 @@ def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
     Raises:
         ValueError: there is no batch.
     """
-    guesses = predict(model, batches).argmax(-1)
-    return (guesses == torch.cat([batch.labels for batch in batches])).float().mean().item()
+    return judge(model, batches)["accuracy"]
 
 
 class Classification:

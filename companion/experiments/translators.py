@@ -1,16 +1,14 @@
 """The models of the translation experiments, each with its own sub-command and options."""
 
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 
-from companion import bahdanau, luong, seq2seq, transformer
+from companion import bahdanau, convs2s, luong, seq2seq, transformer
 from companion.attention import Attention
 from companion.experiments.arguments import positive
+from companion.experiments.command_line import add_models
 from companion.local import LocalP
 from companion.scores import Bilinear, Dot
 from companion.seq2seq import EncoderDecoder
-
-Build = Callable[[int, int, Namespace], EncoderDecoder]
 
 
 def build_gru(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
@@ -71,31 +69,33 @@ def build_transformer(source_size: int, target_size: int, arguments: Namespace) 
     return transformer.Transformer(source_size, target_size, *sizes)
 
 
-def add_models(parser: ArgumentParser, shared: ArgumentParser) -> None:
-    """Give the parser a sub-command for each model; it leaves the model's builder in ``build``."""
-    models = parser.add_subparsers(dest="model", metavar="MODEL", required=True, help="what to train")
+def build_convs2s(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+    """The convolutional model, which looks at the source in every layer."""
+    sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.width, arguments.dropout
+    return convs2s.ConvS2S(source_size, target_size, *sizes)
 
-    def add_model(name: str, build: Build) -> ArgumentParser:
-        model = models.add_parser(
-            name,
-            parents=[shared],
-            help=build.__doc__,
-            description=build.__doc__,
-            formatter_class=ArgumentDefaultsHelpFormatter,
-        )
-        model.set_defaults(build=build)
-        return model
 
-    add_model("gru", build_gru)
-    lstm = add_model("lstm", build_lstm)
-    add_model("bahdanau", build_bahdanau)
-    dot = add_model("luong-dot", build_luong_dot)
-    general = add_model("luong-general", build_luong_general)
-    local_p = add_model("luong-local-p", build_luong_local_p)
-    heads = add_model("transformer", build_transformer)
-    for deep in (lstm, dot, general, local_p, heads):
-        deep.add_argument(
+def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
+    """Give the parser a sub-command for each model, with the options that it alone has."""
+    models = add_models(parser, shared, BUILDERS)
+    for name in ("lstm", "luong-dot", "luong-general", "luong-local-p", "transformer", "convs2s"):
+        models[name].add_argument(
             "--layers", type=positive, default=2, help="layers on top of each other, on both sides"
         )
-    heads.add_argument("--heads", type=positive, default=8, help="heads of each attention")
-    local_p.add_argument("--radius", type=positive, default=10, help="words to each side of the position")
+    models["transformer"].add_argument("--heads", type=positive, default=8, help="heads of each attention")
+    models["convs2s"].add_argument("--width", type=positive, default=3, help="words that a convolution sees")
+    models["luong-local-p"].add_argument(
+        "--radius", type=positive, default=10, help="words to each side of the position"
+    )
+
+
+BUILDERS = {
+    "gru": build_gru,
+    "lstm": build_lstm,
+    "bahdanau": build_bahdanau,
+    "luong-dot": build_luong_dot,
+    "luong-general": build_luong_general,
+    "luong-local-p": build_luong_local_p,
+    "transformer": build_transformer,
+    "convs2s": build_convs2s,
+}

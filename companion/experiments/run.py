@@ -1,0 +1,110 @@
+"""One run of an experiment: its folder, training that goes on where it stopped, and its result."""
+
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import nn
+
+from companion.checkpoint import replacing
+from companion.data.vocabulary import SPECIAL, Vocabulary
+from companion.experiments.log import TensorBoard
+from companion.experiments.record import VERSION, require_same_arguments, surroundings, write_json
+from companion.losses import Record
+from companion.training import Steps, Trainer
+
+
+class Run:
+    """A run of ``python -m companion.experiments.EXPERIMENT``, in a folder that belongs to its arguments.
+
+    ``arguments`` are what :mod:`companion.experiments.command_line` reads, and ``options`` the words that
+    they were read from. Those named in ``without_training`` may differ from one run in a folder to the next.
+    Only the main process writes.
+
+    Raises:
+        ValueError: the folder holds a run with other arguments; nothing has changed.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        trainer: Trainer,
+        arguments: Namespace,
+        options: Sequence[str],
+        without_training: Sequence[str] = (),
+    ):
+        self.experiment, self.trainer, self.options = experiment, trainer, options
+        self.folder = arguments.output or Path("runs", arguments.model)
+        self.arguments = {
+            name: value for name, value in vars(arguments).items() if name not in ("output", "build")
+        }
+        trained = {name: value for name, value in self.arguments.items() if name not in without_training}
+        require_same_arguments(self.folder, trained)
+        if trainer.accelerator.is_main_process:
+            write_json(self.folder / "arguments.json", trained)
+
+    def train(self, batches: Steps, evaluate: Callable[[nn.Module], Record]) -> list[Record]:
+        """Train from the last checkpoint, if there is one, and return the history.
+
+        Raises:
+            ValueError: the checkpoint is damaged, or of another training.
+            FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
+        """
+        checkpoint = self.folder / "checkpoint.pt"
+        if checkpoint.exists():
+            self.trainer.load(checkpoint)
+        steps, every = self.arguments["steps"], self.arguments["every"]
+        with closing(TensorBoard(self.folder)) as log:
+            return self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
+
+    def finish(
+        self,
+        test: dict[str, Any],
+        vocabularies: Mapping[str, Vocabulary],
+        data: dict[str, str],
+        texts: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, Any]:
+        """The result, written with the weights, the vocabularies, and any ``texts``, whose lines are given.
+
+        Each file is whole or not at all, and ``result.json`` the last, so that where it is the others are.
+        """
+        result = self._describe(test, vocabularies, data)
+        if self.trainer.accelerator.is_main_process:
+            with replacing(self.folder / "weights.safetensors") as file:
+                weights = self.trainer.model.state_dict()
+                unshared = {name: tensor.clone() for name, tensor in weights.items()}
+                file.write(safetensors.torch.save(unshared))
+            words = {name: vocabulary.tokens[len(SPECIAL) :] for name, vocabulary in vocabularies.items()}
+            write_json(self.folder / "vocabularies.json", words)  # Vocabulary(words) is the vocabulary again
+            for name, lines in (texts or {}).items():
+                with replacing(self.folder / name) as file:
+                    file.write("".join(f"{line}\n" for line in lines).encode())
+            write_json(self.folder / "result.json", result)
+        return result
+
+    def _describe(
+        self, test: dict[str, Any], vocabularies: Mapping[str, Vocabulary], data: dict[str, str]
+    ) -> dict[str, Any]:
+        processes = self.trainer.accelerator.num_processes
+        return {
+            "version": VERSION,
+            "experiment": self.experiment,
+            "model": self.arguments["model"],
+            "test": test,
+            "history": self.trainer.history,
+            "parameters": sum(parameter.numel() for parameter in self.trainer.model.parameters()),
+            "vocabularies": {name: len(vocabulary) for name, vocabulary in vocabularies.items()},
+            "arguments": self.arguments,
+            "command": self._command(processes),
+            "data": data,
+        } | surroundings(processes)
+
+    def _command(self, processes: int) -> str:
+        """What to type for such a run."""
+        launcher = ["accelerate", "launch", "--multi_gpu", "--num_processes", str(processes)]
+        module = f"companion.experiments.{self.experiment}"
+        return shlex.join([*(launcher if processes > 1 else ["python"]), "-m", module, *self.options])
