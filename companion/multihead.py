@@ -78,6 +78,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*b q s"]:
         """The joined contexts of each query; ``key`` and ``value`` are projected. All heads have one mask.
 
+        A query that may attend to nothing finds zeros in every head, so that W_O leaves its bias alone.
+
         Raises:
             ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
             TypeError: the mask is not boolean.
