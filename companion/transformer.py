@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from companion.attention import Attention, check_positive
 from companion.embedding import Embedding
+from companion.local import LocalM
 from companion.multihead import MultiHeadAttention
 from companion.patterns import causal, dense
 from companion.position import Sinusoidal
@@ -108,6 +109,7 @@ class DecoderLayer(nn.Module):
 
     Raises:
         ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+        TypeError: the attention is local-m, whose window goes by the query's place among those of one call.
     """
 
     def __init__(
@@ -122,6 +124,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.size = size
         self.attention = MultiHeadAttention(size, heads, attention)
+        if any(isinstance(part, LocalM) for part in self.attention.modules()):
+            raise TypeError("DecoderLayer reads in pieces, but LocalM goes by a query's place in its piece")
         self.source_attention = MultiHeadAttention(size, heads)
         self.feed_forward = FeedForward(size, hidden)
         self.around_attention = residual(size, dropout)
@@ -187,7 +191,7 @@ class Encoder(nn.Module):
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[0].around_attention.end()
+        self.norm = layers[-1].around_attention.end()
 
     def forward(self, source: Int[Tensor, "b k"]) -> tuple[Float[Tensor, "b k d"], Bool[Tensor, "b k"]]:
         """The vectors of each sentence's words, and the mask of its words.
@@ -227,7 +231,7 @@ class Decoder(PlainDecoder):
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[0].around_attention.end()
+        self.norm = layers[-1].around_attention.end()
         self.output = nn.Linear(size, vocabulary_size, bias=False)
         self.output.weight = self.embedding.weight
 
