@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from companion.data.batching import Batch
-from companion.losses import free_running_loss, held_out, sequence_loss
+from companion.losses import LabelSmoothing, free_running_loss, held_out, sequence_loss
 from tests.tiny import MODELS, SOURCE, TARGET, sentences
 
 
@@ -38,3 +38,27 @@ def test_held_out_figures_are_of_all_words_of_all_batches():
     assert found == pytest.approx(whole, rel=1e-9)
     assert whole["perplexity"] == pytest.approx(math.exp(whole["held_out_loss"]))
     assert whole != pytest.approx(held_out(model, [Batch(SOURCE, TARGET)], sequence_loss))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.75])
+def test_label_smoothing_spreads_a_share_over_all_words(share):
+    model = MODELS["transformer"]()
+    total, count = 0.0, 0
+    for source, target in zip(sentences(SOURCE), sentences(TARGET), strict=True):
+        log_probs = model(source[None], target[None, :-1])[0].log_softmax(-1)
+        for log_prob, following in zip(log_probs.tolist(), target[1:].tolist(), strict=True):
+            for word, number in enumerate(log_prob):
+                total -= ((1 - share) * (word == following) + share / len(log_prob)) * number
+            count += 1
+    loss = LabelSmoothing(share)(model, Batch(SOURCE, TARGET))
+    assert loss.total.item() == pytest.approx(total, rel=1e-9)
+    assert loss.count.item() == count
+    if share == 0:
+        plain = sequence_loss(model, Batch(SOURCE, TARGET))
+        assert (plain.total, plain.count) == (loss.total, loss.count)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, math.nan])
+def test_a_share_that_is_none_is_an_error(share):
+    with pytest.raises(ValueError, match=f"at least 0 and below 1, not {share}"):
+        LabelSmoothing(share)

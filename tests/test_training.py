@@ -1,3 +1,4 @@
+import copy
 import math
 import random
 from functools import partial
@@ -13,7 +14,7 @@ from companion import recipe, training
 from companion.checkpoint import read
 from companion.data.batching import Batches, in_order
 from companion.losses import Loss, evaluating, held_out, sequence_loss
-from companion.schedule import warmup_cosine
+from companion.schedule import warmup_cosine, warmup_inverse_root
 from companion.training import Trainer
 
 PAIRS = [([4 + row % 5] * (1 + row % 3), [4 + row % 5] * (1 + row % 4)) for row in range(50)]
@@ -387,6 +388,38 @@ def test_the_rate_rises_and_falls():
 def test_a_warmup_that_does_not_fit_is_named(warmup):
     with pytest.raises(ValueError, match=f"1 to 10 steps, not {warmup}"):
         warmup_cosine(torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0), warmup, 10)
+
+
+def test_the_transformers_rate_is_the_papers_highest_after_the_warmup_and_resumes():
+    def begin():
+        optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=2.0)
+        return optimizer, warmup_inverse_root(optimizer, 512, 40)
+
+    optimizer, schedule = begin()
+    rates = []
+    for step in range(1, 201):
+        rates.append(optimizer.param_groups[0]["lr"])
+        assert rates[-1] == pytest.approx(2 * 512**-0.5 * min(step**-0.5, step * 40**-1.5))
+        if step == 100:
+            optimizer_state, state = copy.deepcopy((optimizer.state_dict(), schedule.state_dict()))
+        optimizer.step()
+        schedule.step()
+    assert rates.index(max(rates)) == 40 - 1
+    assert rates[39] == pytest.approx(2 * (512 * 40) ** -0.5)
+    optimizer, schedule = begin()
+    optimizer.load_state_dict(optimizer_state)
+    schedule.load_state_dict(state)
+    for rate in rates[99:]:
+        assert optimizer.param_groups[0]["lr"] == rate
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize(("size", "warmup"), [(512, 0), (0, 40)])
+def test_a_size_or_warmup_of_nothing_is_an_error(size, warmup):
+    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    with pytest.raises(ValueError, match=f"at least 1, but are {size} and {warmup}"):
+        warmup_inverse_root(optimizer, size, warmup)
 
 
 @pytest.mark.parametrize("steps", [0, -1])
