@@ -148,6 +148,7 @@ def test_killed_and_resumed_on_real_sentences(tmp_path):
         ("luong-dot", 480),  # after 240 steps BLEU depends on the seed: 9 to 20
         ("luong-general", 480),
         ("luong-local-p", 480),
+        ("convs2s", 240),
     ],
 )
 def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, steps):
@@ -306,6 +307,7 @@ def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
         ("", "required: MODEL"),
         ("gru --layers 2", "unrecognized arguments: --layers 2"),
         ("lstm --layers 0", "--layers: 0 is below 1"),
+        ("convs2s --width 0", "--width: 0 is below 1"),
         ("luong-dot --radius 3", "unrecognized arguments: --radius 3"),
         ("luong-local-p --radius 0", "--radius: 0 is below 1"),
         ("gru --output x --steps 0", "--steps: 0 is below 1"),
