@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from companion.classification import Classification, Example, accuracy, predict
+from companion.classification import Classification, Example, accuracy, judge, predict
 from companion.classifier import Classifier, WordEncoder
 from companion.data.examples import Labelled
 from companion.losses import label_loss
@@ -86,7 +86,7 @@ def test_the_loss_is_where_the_model_is_and_as_precise_but_never_of_16_bits():
         assert label_loss(model, batch).total.dtype == predict(model, [batch]).dtype == expected
 
 
-def test_predictions_and_accuracy_are_over_all_batches():
+def test_predictions_loss_and_accuracy_are_over_all_batches():
     batches = [
         Labelled((torch.tensor([[0.0, 1.0], [2.0, -1.0]]),), torch.tensor([1, 1])),
         Labelled((torch.tensor([[1.0, 0.0]]),), torch.tensor([0])),
@@ -94,5 +94,9 @@ def test_predictions_and_accuracy_are_over_all_batches():
     found = predict(Fixed(), batches)
     torch.testing.assert_close(found, torch.cat([batch.inputs[0] for batch in batches]).softmax(-1))
     assert accuracy(Fixed(), batches) == pytest.approx(2 / 3)
-    with pytest.raises(ValueError, match="no batch"):
-        predict(Fixed(), [])
+    right = torch.stack([found[0, 1], found[1, 1], found[2, 0]])
+    expected = {"held_out_loss": -right.log().mean().item(), "accuracy": 2 / 3}
+    assert judge(Fixed(), batches) == pytest.approx(expected)
+    for measure in (predict, judge):
+        with pytest.raises(ValueError, match="no batch"):
+            measure(Fixed(), [])
