@@ -209,9 +209,85 @@ def loops_to_go(reward, words):
     return torch.stack([torch.stack(row) for row in rows])
 
 
+def loops_sinusoids(positions, size):
+    def angle(i):
+        return positions / 10000 ** (2 * (i // 2) / size)
+
+    return torch.stack([angle(i).cos() if i % 2 else angle(i).sin() for i in range(size)], -1)
+
+
+def sliced_sinusoids(positions, size):
+    encoding = torch.zeros(len(positions), size)
+    angle = positions[:, None] * torch.exp(torch.arange(0, size, 2) * (-math.log(10000.0) / size))
+    encoding[:, 0::2] = angle.sin()
+    encoding[:, 1::2] = angle.cos()[:, : size // 2]
+    return encoding
+
+
+def even_sinusoids(positions, size):
+    """The usual code, which forgets that there is a cosine less."""
+    encoding = torch.zeros(len(positions), size)
+    angle = positions[:, None] * torch.exp(torch.arange(0, size, 2) * (-math.log(10000.0) / size))
+    encoding[:, 0::2], encoding[:, 1::2] = angle.sin(), angle.cos()
+    return encoding
+
+
+def sdpa_next(query, past_key, past_value, key, value, causal=False):
+    keys, values = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
+    return functional.scaled_dot_product_attention(query, keys, values, is_causal=causal)
+
+
+def loops_next(query, past_key, past_value, key, value):
+    """One head of one sentence at a time."""
+    result = torch.zeros_like(value)
+    for b, h in torch.cartesian_prod(*map(torch.arange, value.shape[:2])).tolist():
+        keys, values = torch.cat([past_key[b, h], key[b, h]]), torch.cat([past_value[b, h], value[b, h]])
+        result[b, h, 0] = torch.softmax(keys @ query[b, h, 0] / math.sqrt(query.shape[-1]), 0) @ values
+    return result
+
+
+def loops_smoothed(logits, target, share):
+    rows = []
+    for scores, word in zip(logits, target.tolist(), strict=True):
+        wanted = torch.full_like(scores, share / len(scores))
+        wanted[word] += 1 - share
+        rows.append(-(wanted * scores.log_softmax(0)).sum())
+    return torch.stack(rows)
+
+
+def loops_gated(x, W, b, V, c):
+    result, width = torch.zeros(*x.shape[:2], len(b), dtype=x.dtype), W.shape[-1]
+    for n, i in torch.cartesian_prod(*map(torch.arange, x.shape[:2])).tolist():
+        seen = [x[n, i - width + 1 + m] if i - width + 1 + m >= 0 else 0 * x[n, 0] for m in range(width)]
+        A = b + sum(W[..., m] @ word for m, word in enumerate(seen))
+        result[n, i] = A * torch.sigmoid(c + sum(V[..., m] @ word for m, word in enumerate(seen)))
+    return result
+
+
+def glu_gated(x, W, b, V, c):
+    """As the paper pads: k − 1 zeros on both sides, then the end cut off."""
+    more = W.shape[-1] - 1
+    both = functional.conv1d(x.mT, torch.cat([W, V]), torch.cat([b, c]), padding=more)
+    return functional.glu(both[..., : x.shape[1]], 1).mT
+
+
+def loops_look(h, g, z, e, W, b, mask):
+    result = torch.zeros_like(g)
+    for n, i in torch.cartesian_prod(*map(torch.arange, g.shape[:2])).tolist():
+        keys, values = z[n][mask[n]], (z + e)[n][mask[n]]
+        m = len(keys)
+        result[n, i] = m * math.sqrt(1 / m) * torch.softmax(keys @ (W @ h[n, i] + b + g[n, i]), 0) @ values
+    return result
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
+        ("11.1", loops_gated),
+        ("11.1", glu_gated),
+        ("11.2", loops_look),
+        ("11.3", lambda v, g: torch._weight_norm(v, g[:, None, None], 0)),
+        ("11.3", lambda v, g: v * (g / v.flatten(1).norm(dim=1)).reshape(-1, 1, 1)),
         ("4.1", loops_gate),
         ("4.2", loops_penalty),
         ("4.3", loops_to_go),
@@ -243,6 +319,14 @@ def loops_to_go(reward, words):
         ("5.1", lambda q, k, W: q @ (k @ W.T).mT),
         ("5.2", linear_centre),
         ("5.3", loops_local_p),
+        ("6.1", lambda c: torch.cat(c.unbind(1), -1)),
+        ("6.1", lambda c: c.permute(0, 2, 1, 3).flatten(2)),
+        ("6.2", loops_sinusoids),
+        ("6.2", sliced_sinusoids),
+        ("6.3", sdpa_next),
+        ("6.3", loops_next),
+        ("6.4", lambda x, y, e: functional.cross_entropy(x, y, reduction="none", label_smoothing=e)),
+        ("6.4", loops_smoothed),
     ],
 )
 def test_right_is_right_however_it_is_written(number, function):
@@ -366,7 +450,34 @@ def sorted_mask(logits, top_p):
     return logits.masked_fill(sorted_logits(logits, top_p).isinf(), -torch.inf)
 
 
+def same_gated(x, W, b, V, c):
+    A, B = (functional.conv1d(x.mT, U, d, padding="same").mT for U, d in ((W, b), (V, c)))
+    return A * B.sigmoid()
+
+
+def look_with(h, g, z, e, W, b, mask, m):
+    """One look in which ``m`` says what a source's length is."""
+    scores = ((functional.linear(h, W, b) + g) @ z.mT).masked_fill(~mask[:, None], -torch.inf)
+    return m(mask) ** 0.5 * torch.einsum("bqk,bkd->bqd", scores.softmax(-1), z + e)
+
+
 NEW = [
+    ("11.1", same_gated, "sees the future"),
+    ("11.1", lambda x, W, b, V, c: loops_gated(x, V, c, W, b), "gate is on the wrong one"),
+    ("11.1", lambda x, *others: glu_gated(x.flip(1), *others).flip(1), "154 of 154 values are not"),
+    ("11.1", lambda x, *others: glu_gated(x.mT, *others), "x.mT, and .mT after it"),
+    ("11.2", lambda *x: look_with(*x, m=lambda mask: mask.shape[1]), "m is the padded width"),
+    ("11.2", lambda *x: look_with(*x, m=lambda mask: 1), "factor m √(1/m) is missing"),
+    ("11.2", lambda *x: look_with(*x, m=lambda mask: mask.sum(1)[:, None, None] ** 2), "The factor is m:"),
+    ("11.2", lambda h, g, z, e, W, b, mask: loops_look(h, 0 * g, z, e, W, b, mask), "g is missing"),
+    (
+        "11.2",
+        lambda h, g, z, e, W, b, mask: loops_look(h, g, z, 0 * e, W, b, mask),
+        "The value is z: it is z + e",
+    ),
+    ("11.3", lambda v, g: functional.normalize(v, dim=1) * g[:, None, None], "over the inputs only"),
+    ("11.3", lambda v, g: v * g / v.norm(), "g[:, None, None]"),
+    ("11.3", lambda v, g: v / v.norm() * g.reshape(-1, 1, 1), "that of all of v"),
     ("1.1", backwards, "The padding is reversed too"),
     ("1.1", lambda t: torch.tensor(t.tolist()[::-1]), "The sentences change places, not the words"),
     ("1.1", from_the_length, "is below 0 where there is padding"),
@@ -592,6 +703,16 @@ NEW = [
     ("4.1", lambda h, w, a, f: torch.einsum("bk,bkv->bv", w, a), "gate is missing"),
     ("4.2", lambda a, m, w: w * (1 - loops_received(a, m)).pow(2).mean(), "mean over the places"),
     ("4.3", lambda r, m: torch.where(m, r, 0).sum(1)[:, None] + 0 * r, "whole caption"),
+    ("6.1", lambda c: c.reshape(2, 5, 21), "not exchanged before the reshape"),
+    ("6.1", lambda c: c.transpose(1, 2).view(2, 5, 21), "use .reshape"),
+    ("6.2", even_sinusoids, "there is one cosine less"),
+    ("6.2", lambda p, d: loops_sinusoids(p, d).detach(), "no gradient reaches positions"),
+    ("6.3", lambda q, pk, pv, k, v: sdpa_next(q, pk, pv, k, v, causal=True), "sees only the first word"),
+    ("6.3", lambda q, pk, pv, k, v: sdpa_next(q, pk, pv[..., :0, :], k, v), "along the words' axis"),
+    ("6.3", lambda q, pk, pv, k, v: sdpa_next(q, pk, pv, k, v) * 2, "every value is 2 times"),
+    ("6.4", lambda x, y, e: functional.cross_entropy(x, y, label_smoothing=e), "give each word's loss"),
+    ("6.4", lambda x, y, e: functional.cross_entropy(x, y, reduction="none"), "Nothing is smoothed"),
+    ("6.4", lambda x, y, e: loops_smoothed(x, y, e) / 7, "every value is 0.1429 times"),
 ]
 
 

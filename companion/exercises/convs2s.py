@@ -1,0 +1,212 @@
+"""The exercises of chapter 11: a gated convolution, one look of multi-step attention, a normalised weight."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d, pad
+
+from companion.attention import masked_softmax
+from companion.exercises.exercise import Exercise, Inputs, normal
+
+HALF = math.sqrt(0.5)
+
+# 11.1: a gated convolution that sees no future
+
+
+def _convolved(x: Tensor, W: Tensor, b: Tensor, before: int, after: int) -> Tensor:
+    return conv1d(pad(x.mT, (before, after)), W, b).mT
+
+
+def _linear(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    return _convolved(x, W, b, W.shape[-1] - 1, 0)
+
+
+def _seen(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor, before: int, after: int) -> Tensor:
+    """The gated convolution with so many zeros before the sentence and after it."""
+    return _convolved(x, W, b, before, after) * _convolved(x, V, c, before, after).sigmoid()
+
+
+def _gated(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
+    return _seen(x, W, b, V, c, W.shape[-1] - 1, 0)
+
+
+GATED_CONVOLUTION = Exercise(
+    inputs={
+        "x": normal(2, 7, 5, seed=111),
+        "W": normal(11, 5, 3, seed=112) / 3,
+        "b": normal(11, seed=113),
+        "V": normal(11, 5, 3, seed=122) / 3,
+        "c": normal(11, seed=123),
+    },
+    solution=_gated,
+    mistakes={
+        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(*x, 1, 1),
+        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: _seen(*x, 0, 2),
+        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: _seen(*x, 3, -1),
+        "The output is k − 1 too long: zeros go to the left only, or k − 1 outputs are cut off the end.": (
+            lambda *x: _seen(*x, 2, 2)
+        ),
+        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(*x, 0, 0),
+        "The last word is missing: cut k − 1 outputs off the end, not k as the paper says.": (
+            lambda *x: _gated(*x)[:, :-1]
+        ),
+        "The gate is on the wrong one: σ is of V and c.": lambda x, W, b, V, c: _gated(x, V, c, W, b),
+        "The gate is missing: σ is of V and c.": lambda x, W, b, V, c: _linear(x, W, b) * _linear(x, V, c),
+        "Both are gated: σ is of V and c only.": lambda x, W, b, V, c: (
+            _linear(x, W, b).sigmoid() * _linear(x, V, c).sigmoid()
+        ),
+        "There is a tanh on the first, as in an LSTM: a gated linear unit has none.": lambda x, W, b, V, c: (
+            _linear(x, W, b).tanh() * _linear(x, V, c).sigmoid()
+        ),
+        "The gate is a softmax: it is σ, each feature by itself.": lambda x, W, b, V, c: (
+            _linear(x, W, b) * _linear(x, V, c).softmax(-1)
+        ),
+        "The two are added: the gate multiplies.": lambda x, W, b, V, c: (
+            _linear(x, W, b) + _linear(x, V, c).sigmoid()
+        ),
+        "The bias b is missing.": lambda x, W, b, V, c: _gated(x, W, 0 * b, V, c),
+        "The bias c is missing.": lambda x, W, b, V, c: _gated(x, W, b, V, 0 * c),
+        "Both biases are missing.": lambda x, W, b, V, c: _gated(x, W, 0 * b, V, 0 * c),
+        "The kernels are turned around: their last column meets the newest word.": lambda x, W, b, V, c: (
+            _gated(x, W.flip(-1), b, V.flip(-1), c)
+        ),
+    },
+    hints={
+        "channels|expected input": "conv1d wants the features before the positions: x.mT, and .mT after it."
+    },
+)
+
+
+# 11.2: one look
+
+
+def _look_inputs(size: int, features: int) -> Inputs:
+    lengths = torch.tensor([5, 4])
+    return {
+        "h": normal(2, 3, size, seed=114),
+        "g": normal(2, 3, features, seed=115),
+        "z": normal(2, 7, features, seed=116),
+        "e": normal(2, 7, features, seed=117),
+        "W": normal(features, size, seed=118) / 2,
+        "b": normal(features, seed=119),
+        "mask": torch.arange(7) < lengths[:, None],
+    }
+
+
+def _sum(h, g, z, e, W, b, mask, key=None, value=None, query=None) -> Tensor:
+    """Σ_j a_ij (z_j + e_j), not yet scaled, with one of its parts replaced."""
+    query = h @ W.mT + b + g if query is None else query
+    key, value = z if key is None else key, z + e if value is None else value
+    return masked_softmax(query @ key.mT, mask[:, None]) @ value
+
+
+def _words(mask: Tensor) -> Tensor:
+    return mask.sum(-1)[:, None, None].double()
+
+
+def _look(h, g, z, e, W, b, mask, **parts) -> Tensor:
+    return _words(mask).sqrt() * _sum(h, g, z, e, W, b, mask, **parts)
+
+
+LOOK = Exercise(
+    inputs=_look_inputs(11, 5),
+    solution=_look,
+    mistakes={
+        "m is the padded width: it is the number of words of each sentence, mask.sum(-1).": (
+            lambda *x: math.sqrt(x[-1].shape[-1]) * _sum(*x)
+        ),
+        "m is the longest sentence's length: it is each sentence's own.": lambda *x: (
+            _words(x[-1]).amax().sqrt() * _sum(*x)
+        ),
+        "The factor m √(1/m) is missing.": _sum,
+        "The factor is m: it is m √(1/m), which is √m.": lambda *x: _words(x[-1]) * _sum(*x),
+        "The factor is √(1/m): it is m √(1/m), which is √m.": lambda *x: _words(x[-1]) ** -0.5 * _sum(*x),
+        "The factor is on the scores: it scales the context, after the average.": lambda *x: _sum(
+            *x, query=_words(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1])
+        ),
+        "The mask is not used: padding gets weight.": lambda *x: (
+            _words(x[-1]).sqrt() * _sum(*x[:-1], torch.ones_like(x[-1]))
+        ),
+        "The mask is not used, and m counts padding.": lambda *x: (
+            math.sqrt(x[-1].shape[-1]) * _sum(*x[:-1], torch.ones_like(x[-1]))
+        ),
+        "g is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[5]),
+        "b is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[1]),
+        "The key is z + e: it is z, only the value is the sum.": lambda *x: _look(*x, key=x[2] + x[3]),
+        "The key is e: it is z.": lambda *x: _look(*x, key=x[3]),
+        "The value is z: it is z + e.": lambda *x: _look(*x, value=x[2]),
+        "The value is e: it is z + e.": lambda *x: _look(*x, value=x[3]),
+        "d is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: _look(
+            *x, query=HALF * (x[0] @ x[4].mT + x[5] + x[1])
+        ),
+        "z + e is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
+            HALF * _look(*x)
+        ),
+        "d and z + e are scaled by √½, as in the authors' code: the paper's text scales neither.": (
+            lambda *x: HALF * _look(*x, query=HALF * (x[0] @ x[4].mT + x[5] + x[1]))
+        ),
+        "The scores are divided by √d, as in a Transformer: here they are plain dot products.": (
+            lambda *x: _look(*x, query=(x[0] @ x[4].mT + x[5] + x[1]) / math.sqrt(x[1].shape[-1]))
+        ),
+        "The softmax runs over the queries: each query's weights sum to 1.": lambda h, g, z, e, W, b, mask: (
+            _words(mask).sqrt()
+            * ((h @ W.mT + b + g) @ z.mT).masked_fill(~mask[:, None], -torch.inf).softmax(1).nan_to_num()
+            @ (z + e)
+        ),
+    },
+    hints={"size of tensor|must match": "mask is (b, k), the scores are (b, q, k): mask[:, None] fits them."},
+    alike=_look_inputs(5, 5),
+    confusions={
+        "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda *x: _look(*x[:4], x[4].mT, *x[5:])
+    },
+)
+
+
+# 11.3: weight normalisation
+
+
+def _norms(v: Tensor, *axes: int) -> Tensor:
+    return v.square().sum(axes, keepdim=True).sqrt()
+
+
+NORMALISED = Exercise(
+    inputs={"v": normal(7, 5, 3, seed=120), "g": normal(7, seed=121).abs() + 0.5},
+    solution=lambda v, g: g[:, None, None] * v / _norms(v, 1, 2),
+    mistakes={
+        "The length is that of all of v: each output has its own.": lambda v, g: (
+            g[:, None, None] * v / _norms(v, 0, 1, 2)
+        ),
+        "The length is taken over the inputs only: it is over all that one output reads.": (
+            lambda v, g: g[:, None, None] * v / _norms(v, 1)
+        ),
+        "The length is taken over the places only: it is over all that one output reads.": (
+            lambda v, g: g[:, None, None] * v / _norms(v, 2)
+        ),
+        "The length is taken over the outputs: it is over all that one output reads.": lambda v, g: (
+            g[:, None, None] * v / _norms(v, 0)
+        ),
+        "g is missing.": lambda v, g: v / _norms(v, 1, 2),
+        "v is not divided by its length: it gives only the direction.": lambda v, g: g[:, None, None] * v,
+        "v is divided by its squared length.": lambda v, g: g[:, None, None] * v / _norms(v, 1, 2) ** 2,
+        "v is divided by the sum of its absolute values: the length is the root of the sum of squares.": (
+            lambda v, g: g[:, None, None] * v / v.abs().sum((1, 2), keepdim=True)
+        ),
+        "v is divided by its standard deviation: its length is meant, and nothing is subtracted.": (
+            lambda v, g: g[:, None, None] * v / v.flatten(1).std(1)[:, None, None]
+        ),
+        "The mean is subtracted: weight normalisation only divides.": lambda v, g: (
+            g[:, None, None] * _centred(v) / _norms(_centred(v), 1, 2)
+        ),
+    },
+    hints={
+        "must match": "g is (o): to stand beside v, of (o, i, k), it needs two axes more, g[:, None, None]."
+    },
+)
+
+
+def _centred(v: Tensor) -> Tensor:
+    return v - v.mean((1, 2), keepdim=True)
+
+
+EXERCISES = {"11.1": GATED_CONVOLUTION, "11.2": LOOK, "11.3": NORMALISED}
