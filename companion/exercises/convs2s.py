@@ -22,13 +22,13 @@ def _linear(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return _convolved(x, W, b, W.shape[-1] - 1, 0)
 
 
-def _seen(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor, before: int, after: int) -> Tensor:
+def _seen(before: int, after: int, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
     """The gated convolution with so many zeros before the sentence and after it."""
     return _convolved(x, W, b, before, after) * _convolved(x, V, c, before, after).sigmoid()
 
 
 def _gated(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
-    return _seen(x, W, b, V, c, W.shape[-1] - 1, 0)
+    return _seen(W.shape[-1] - 1, 0, x, W, b, V, c)
 
 
 GATED_CONVOLUTION = Exercise(
@@ -41,13 +41,13 @@ GATED_CONVOLUTION = Exercise(
     },
     solution=_gated,
     mistakes={
-        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(*x, 1, 1),
-        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: _seen(*x, 0, 2),
-        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: _seen(*x, 3, -1),
+        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(1, 1, *x),
+        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: _seen(0, 2, *x),
+        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: _seen(3, -1, *x),
         "The output is k − 1 too long: zeros go to the left only, or k − 1 outputs are cut off the end.": (
-            lambda *x: _seen(*x, 2, 2)
+            lambda *x: _seen(2, 2, *x)
         ),
-        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(*x, 0, 0),
+        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(0, 0, *x),
         "The last word is missing: cut k − 1 outputs off the end, not k as the paper says.": (
             lambda *x: _gated(*x)[:, :-1]
         ),
@@ -94,11 +94,15 @@ def _look_inputs(size: int, features: int) -> Inputs:
     }
 
 
-def _sum(h, g, z, e, W, b, mask, key=None, value=None, query=None) -> Tensor:
+def _sum(h, g, z, e, W, b, mask, *, key=None, value=None, query=None) -> Tensor:
     """Σ_j a_ij (z_j + e_j), not yet scaled, with one of its parts replaced."""
     query = h @ W.mT + b + g if query is None else query
     key, value = z if key is None else key, z + e if value is None else value
     return masked_softmax(query @ key.mT, mask[:, None]) @ value
+
+
+def _unmasked(h, g, z, e, W, b, mask) -> Tensor:
+    return _sum(h, g, z, e, W, b, torch.ones_like(mask))
 
 
 def _words(mask: Tensor) -> Tensor:
@@ -125,12 +129,8 @@ LOOK = Exercise(
         "The factor is on the scores: it scales the context, after the average.": lambda *x: _sum(
             *x, query=_words(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1])
         ),
-        "The mask is not used: padding gets weight.": lambda *x: (
-            _words(x[-1]).sqrt() * _sum(*x[:-1], torch.ones_like(x[-1]))
-        ),
-        "The mask is not used, and m counts padding.": lambda *x: (
-            math.sqrt(x[-1].shape[-1]) * _sum(*x[:-1], torch.ones_like(x[-1]))
-        ),
+        "The mask is not used: padding gets weight.": lambda *x: _words(x[-1]).sqrt() * _unmasked(*x),
+        "The mask is not used, and m counts padding.": lambda *x: math.sqrt(x[-1].shape[-1]) * _unmasked(*x),
         "g is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[5]),
         "b is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[1]),
         "The key is z + e: it is z, only the value is the sum.": lambda *x: _look(*x, key=x[2] + x[3]),
@@ -158,7 +158,9 @@ LOOK = Exercise(
     hints={"size of tensor|must match": "mask is (b, k), the scores are (b, q, k): mask[:, None] fits them."},
     alike=_look_inputs(5, 5),
     confusions={
-        "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda *x: _look(*x[:4], x[4].mT, *x[5:])
+        "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda h, g, z, e, W, b, mask: _look(
+            h, g, z, e, W.mT, b, mask
+        )
     },
 )
 
