@@ -1,0 +1,106 @@
+"""The convolutional model's training step against other models', and decoding with its cache and without.
+
+All models have 256 features for a word and in a layer, and about four million parameters beside the words'
+own; sentences have 40 words on both sides. Before decoding is timed, both ways must write the same words.
+"""
+
+import torch
+from measure import compare, setting
+
+from companion import luong
+from companion.convs2s import ConvS2S
+from companion.data.batching import Batch
+from companion.decoding import greedy
+from companion.losses import sequence_loss
+from companion.scores import Dot
+from companion.seq2seq import EncoderDecoder
+from companion.transformer import Transformer
+
+WORDS, SIZE, SENTENCES, LENGTH = 4000, 256, 32, 40
+MODELS = {
+    "Luong with input feeding": lambda: EncoderDecoder(
+        luong.Encoder(WORDS, SIZE, SIZE, layers=4),
+        luong.InputFeedingDecoder(WORDS, SIZE, SIZE, Dot(), layers=4),
+    ),
+    "Luong": lambda: EncoderDecoder(
+        luong.Encoder(WORDS, SIZE, SIZE, layers=4), luong.Decoder(WORDS, SIZE, SIZE, Dot(), layers=4)
+    ),
+    "Transformer": lambda: Transformer(WORDS, WORDS, SIZE, 4, 4 * SIZE, layers=2, dropout=0.0),
+}
+
+
+class Race:
+    """Models that all learn from the same sentences."""
+
+    def __init__(self):
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        torch.manual_seed(0)
+        source, target = torch.randint(4, WORDS, (2, SENTENCES, LENGTH), device=self.device)
+        self.batch = Batch(source, target)
+
+    def build(self, make):
+        torch.manual_seed(0)
+        return make().to(self.device)
+
+    def learn(self, model):
+        model.zero_grad()
+        sequence_loss(model, self.batch).total.backward()
+
+
+def convs2s():
+    return ConvS2S(WORDS, WORDS, SIZE, SIZE, layers=4, dropout=0.0, max_length=300)
+
+
+@torch.no_grad()
+def cached(model, source, words):
+    return greedy(model.step, model.start(source), words).tokens
+
+
+@torch.no_grad()
+def uncached(model, source, words):
+    """Every word anew from the beginning of the sentence."""
+    state, target = model.start(source), torch.ones_like(source[:, :1])
+    for _ in range(words):
+        target = torch.cat([target, model.decoder(target, state)[:, -1:].argmax(-1)], 1)
+    return target[:, 1:]
+
+
+def size(model):
+    embeddings = [model.encoder.embedding, model.decoder.embedding, model.decoder.output]
+    words = {id(p) for layer in embeddings for p in layer.parameters()}
+    return sum(p.numel() for p in model.parameters() if id(p) not in words) / 1e6
+
+
+def main():
+    torch.set_num_threads(1)
+    print(setting())
+    race, ours = Race(), Race().build(convs2s)
+    print(
+        f"{SENTENCES} sentences of {LENGTH} words; ours has {size(ours):.1f} million parameters beside the words'"
+    )
+    for name, make in MODELS.items():
+        other = race.build(make)
+        goal = "above 1" if name == "Luong with input feeding" else "none"
+        compare(
+            f"training step, {name} ({size(other):.1f} million)",
+            lambda: race.learn(ours),
+            lambda other=other: race.learn(other),
+            goal,
+            rounds=5,
+        )
+    ours.eval()
+    ours.decoder.output.bias.data[2] = -1e9  # never <eos>
+    source = race.batch.source[:8]
+    assert torch.equal(cached(ours, source, 64), uncached(ours, source, 64))
+    for words, goal in ((64, "above 3"), (256, "above 10")):
+        compare(
+            f"decoding {words} words of 8 sentences",
+            lambda words=words: cached(ours, source, words),
+            lambda words=words: uncached(ours, source, words),
+            goal,
+            rounds=3,
+        )
+
+
+if __name__ == "__main__":
+    main()
