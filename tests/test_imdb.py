@@ -15,10 +15,10 @@ REVIEWS = {
     "train/neg/1_2.txt": "Bad.",
     "train/pos/0_7.txt": "Fine, I can't complain.",
     "train/neg/0_4.txt": "Naïve 54<br />",
-    "test/pos/10_8.txt": "See it",
-    "test/neg/10_1.txt": "Flee",
-    "test/pos/2_8.txt": "See",
-    "test/neg/2_1.txt": "Flee it",
+    "test/pos/1_8.txt": "See it",
+    "test/neg/1_1.txt": "Flee",
+    "test/pos/0_8.txt": "See",
+    "test/neg/0_1.txt": "Flee it",
 }
 OTHERS = {
     "README": "x",
@@ -76,6 +76,12 @@ def test_the_order_in_the_archive_does_not_matter(archive):
     assert read_archive(archive(pack(backwards)), "train", 2) == expected
 
 
+def test_numbers_are_in_the_order_of_numbers_and_not_of_letters(archive):
+    many = {f"train/{name}/{n}_5.txt": f"{name} {n}" for name in ("pos", "neg") for n in range(11)}
+    texts = [review.text for review in read_archive(archive(pack(many)), "train", 11)]
+    assert texts == [f"{name} {n}" for n in range(11) for name in ("neg", "pos")]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -97,8 +103,33 @@ def test_a_path_that_leads_out_of_the_archive_is_named(archive, name):
         read_archive(path, "train", 2)
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_a_link_is_named(archive, kind):
+@pytest.mark.parametrize("name", ["train/pos/0_7.txt", "train/pos/1_7.txt", "train/neg/2_4.txt"])
+def test_a_second_review_of_a_number_and_one_beyond_the_last_are_named(archive, name):
+    path = archive(pack(more=[member(f"aclImdb/{name}", b"Again.")]))
+    with pytest.raises(ValueError, match=rf"a review too many, aclImdb/{name}: 2 a class"):
+        read_archive(path, "train", 2)
+
+
+@pytest.mark.parametrize(
+    ("length", "headers", "size"),
+    [
+        (100_001, {}, 100_001),
+        (1, {"GNU.sparse.map": "0,1", "GNU.sparse.size": "64000000000"}, 64_000_000_000),
+    ],
+    ids=["long", "a hole that takes no room in the archive"],
+)
+def test_a_review_that_would_fill_the_memory_is_named(archive, length, headers, size):
+    entry, content = member("aclImdb/train/pos/0_7.txt", b"x" * length)
+    entry.pax_headers = headers
+    path = archive(gzip.compress(pack({}, [(entry, content)])))
+    with pytest.raises(ValueError, match=rf"0_7\.txt has {size} bytes, but a review at most 100000"):
+        read_archive(path, "train", 2)
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
+)
+def test_a_link_or_device_is_named(archive, kind):
     path = archive(pack(more=[member("aclImdb/train/pos/7_7.txt", kind=kind)]))
     with pytest.raises(ValueError, match=r"'aclImdb/train/pos/7_7\.txt' in it is neither file nor folder"):
         read_archive(path, "train", 2)
@@ -130,8 +161,8 @@ def test_a_wrong_count_is_named(archive):
 
 
 def test_a_review_that_is_not_utf_8_is_named(archive):
-    path = archive(pack(more=[member("aclImdb/train/pos/7_7.txt", b"caf\xe9")]))
-    with pytest.raises(ValueError, match=r"aclImdb/train/pos/7_7\.txt is not UTF-8: .*byte 0xe9"):
+    path = archive(pack(more=[member("aclImdb/train/pos/2_7.txt", b"caf\xe9")]))
+    with pytest.raises(ValueError, match=r"aclImdb/train/pos/2_7\.txt is not UTF-8: .*byte 0xe9"):
         read_archive(path, "train", 3)
 
 

@@ -21,7 +21,8 @@ SHA256 = {
 }
 SPLITS = ("train", "test")
 IN_A_CLASS = 12_500
-LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/(\d+)_\d+\.txt")
+LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
+LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -64,11 +65,13 @@ def load(split: str) -> list[Review]:
 def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
     """The reviews of a split in an archive that is read from front to end, and never unpacked.
 
-    Only ``aclImdb/{train,test}/{pos,neg}/NUMBER_STARS.txt`` are reviews; all else in it is passed over.
+    Only ``aclImdb/{train,test}/{pos,neg}/NUMBER_STARS.txt`` are reviews; all else in it is passed over. Each
+    class has ``in_a_class`` of them, numbered from 0.
 
     Raises:
-        ValueError: the archive is damaged; something in it is a link, or its path leads out of the archive; a
-            review is not UTF-8; or there are not ``in_a_class`` reviews of each class.
+        FileNotFoundError: there is no such file.
+        ValueError: the archive is damaged; something in it is a link or a device, or its path leads out of
+            the archive; a review is too long, or not UTF-8; or a class has other numbers.
     """
     classes: dict[str, dict[int, Review]] = {"neg": {}, "pos": {}}
     try:
@@ -77,8 +80,11 @@ def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
                 _require_harmless(path, member)
                 match = LABELLED.fullmatch(member.name)
                 if match and match[1] == split and (file := opened.extractfile(member)):
-                    review = Review(_decode(path, member.name, file.read()), match[2] == "pos")
-                    classes[match[2]][int(match[3])] = review
+                    reviews, number = classes[match[2]], int(match[3])
+                    if number in reviews or number >= in_a_class:
+                        raise ValueError(f"{path} has a review too many, {member.name}: {in_a_class} a class")
+                    text = _decode(path, member, file.read(LONGEST + 1))
+                    reviews[number] = Review(text, match[2] == "pos")
     except (tarfile.TarError, EOFError, LZMAError, zlib.error) as error:
         raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
     counts = {name: len(reviews) for name, reviews in classes.items()}
@@ -105,8 +111,10 @@ def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
         raise ValueError(f"{path} is not the original: {member.name!r} in it is neither file nor folder")
 
 
-def _decode(path: Path, name: str, content: bytes) -> str:
+def _decode(path: Path, member: tarfile.TarInfo, content: bytes) -> str:
+    if len(content) > LONGEST:
+        raise ValueError(f"{path}: {member.name} has {member.size} bytes, but a review at most {LONGEST}")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: {name} is not UTF-8: {error}") from error
+        raise ValueError(f"{path}: {member.name} is not UTF-8: {error}") from error
