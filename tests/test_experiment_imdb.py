@@ -1,6 +1,7 @@
 import hashlib
 import io
 import json
+import math
 import os
 import random
 import subprocess
@@ -33,19 +34,32 @@ main()
 """
 
 
+def invent():
+    """Reviews of four words, by their paths in the archive."""
+    generator, texts = random.Random(0), {}
+    for split in ("test", "train"):
+        for label, opinions in OPINIONS.items():
+            for number in range(IN_A_CLASS):
+                words = [*generator.choices(FILLERS, k=6), generator.choice(opinions)]
+                chosen = generator.sample(words[: 3 + number % 5] + words[-1:], k=4)
+                texts[f"{split}/{label}/{number}_5.txt"] = " ".join(chosen)
+    return texts
+
+
 @pytest.fixture
 def synthetic(tmp_path, monkeypatch):
     """A small archive of invented reviews, and its checksum."""
-    buffer, generator = io.BytesIO(), random.Random(0)
+    return provide(invent(), tmp_path, monkeypatch)
+
+
+def provide(texts, tmp_path, monkeypatch):
+    """Write the texts into an archive that counts as the original, and return its checksum."""
+    buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz") as packed:
-        for split in ("test", "train"):
-            for label, opinions in OPINIONS.items():
-                for number in range(IN_A_CLASS):
-                    words = [*generator.choices(FILLERS, k=6), generator.choice(opinions)]
-                    text = " ".join(generator.sample(words[: 3 + number % 5] + words[-1:], k=4)).encode()
-                    entry = tarfile.TarInfo(f"aclImdb/{split}/{label}/{number}_5.txt")
-                    entry.size = len(text)
-                    packed.addfile(entry, io.BytesIO(text))
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(f"aclImdb/{name}")
+            entry.size = len(text.encode())
+            packed.addfile(entry, io.BytesIO(text.encode()))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "aclImdb.tar.xz").write_bytes(buffer.getvalue())
     checksum = hashlib.sha256(buffer.getvalue()).hexdigest()
@@ -132,6 +146,35 @@ def test_the_most_frequent_words_have_numbers_and_the_others_none(synthetic):
     assert load_reviews(None, 1, 5).words.tokens == everything.words.tokens[:4]
 
 
+def test_the_vocabulary_is_of_all_words_of_the_training_split_alone(tmp_path, monkeypatch):
+    unread, unseen = (
+        {"train/pos/3_5.txt": "unread " * 99 + "it's superb"},
+        {"test/neg/2_5.txt": "unseen film"},
+    )
+    provide(invent() | unread | unseen, tmp_path, monkeypatch)
+    reviews = load_reviews(None, 100, 2)
+    assert reviews.words.tokens[4] == "unread"
+    assert "unseen" not in reviews.words.tokens
+    assert reviews.words.decode(reviews.examples["train"][7][0]) == ["it's", "superb"]
+    assert reviews.words.decode(reviews.examples["test"][4][0]) == ["<unk>", "film"]
+
+
+def test_a_review_without_a_word_is_named(tmp_path, monkeypatch):
+    provide(invent() | {"test/neg/2_5.txt": "...!"}, tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=r"review 4 \(from 0\) of the split test has no word"):
+        run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_data_may_be_gone_when_training_has_ended(tmp_path, synthetic, monkeypatch):
+    def judge(model, test):
+        (tmp_path / "data" / "aclImdb.tar.xz").unlink(missing_ok=True)
+        return {"held_out_loss": 0.5, "accuracy": 0.75}
+
+    monkeypatch.setattr(imdb, "judge", judge)
+    assert run(tmp_path / "run")["data"] == {"aclImdb.tar.xz": synthetic}
+
+
 def test_other_arguments_and_a_damaged_checkpoint_are_refused(tmp_path, synthetic):
     run(tmp_path / "run")
     with pytest.raises(ValueError, match=r"run holds a run with seed = 0, but now seed = 1"):
@@ -184,6 +227,15 @@ def test_the_setting_is_that_of_the_article(name, parameters):
     model = arguments.build(arguments.words, arguments)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     assert model.encoder.attention.heads == 8
+    assert model.dropout.p == 0.5
     assert (arguments.length, arguments.batch_size, arguments.rate, arguments.dropout) == (100, 32, 1e-3, 0.5)
     assert (arguments.steps, arguments.every) == (7820, 782)
     assert 781 * 32 < 25_000 <= 782 * 32
+
+
+def test_the_rate_is_constant_and_the_gradient_as_it_is(synthetic):
+    arguments = imdb.parser().parse_args(f"attention {SMALL}".split())
+    trainer = imdb.make_trainer(load_reviews(None, 100, 5), arguments)
+    assert trainer.schedule is None
+    assert trainer.clip == math.inf
+    assert trainer.optimizer.param_groups[0]["lr"] == 0.02

@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
         OSError: the data is not there and cannot be fetched.
         FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
     """
+    archive = imdb.archive().name  # now, for the data may be gone when training has ended
     reviews = load_reviews(arguments.reviews, arguments.words, arguments.length)
     run = Run("imdb", make_trainer(reviews, arguments), arguments, options)
     batches = Shuffled(reviews.examples[TRAINING], collate, arguments.batch_size, arguments.seed)
@@ -57,8 +58,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     test = list(one_by_one(by_length, collate, AT_ONCE))
     last = run.train(batches, lambda model: judge(model, test))[-1]
     figures = {name: last[name] for name in ("held_out_loss", "accuracy")}
-    name = imdb.archive().name
-    return run.finish(figures, {"words": reviews.words}, {name: imdb.SHA256[name]})
+    return run.finish(figures, {"words": reviews.words}, {archive: imdb.SHA256[archive]})
 
 
 def parser() -> argparse.ArgumentParser:

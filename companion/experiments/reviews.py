@@ -24,9 +24,15 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
 
     The vocabulary holds the words that are most frequent in the training split, all of each review counted.
     Of each split only the first ``limit`` reviews, if a limit is given.
+
+    Raises:
+        ValueError: a review has no word; and all that :func:`companion.data.imdb.load` raises.
     """
     texts = {split: imdb.load(split)[:limit] for split in imdb.SPLITS}
     tokens = {split: [imdb.words(review.text) for review in texts[split]] for split in texts}
+    for split, reviews in tokens.items():
+        if [] in reviews:
+            raise ValueError(f"review {reviews.index([])} (from 0) of the split {split} has no word")
     words = Vocabulary(Vocabulary.of(tokens[TRAINING]).tokens[len(SPECIAL) : max(size, len(SPECIAL))])
     examples = {
         split: [
