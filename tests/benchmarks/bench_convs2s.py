@@ -75,9 +75,7 @@ def main():
     torch.set_num_threads(1)
     print(setting())
     race, ours = Race(), Race().build(convs2s)
-    print(
-        f"{SENTENCES} sentences of {LENGTH} words; ours has {size(ours):.1f} million parameters beside the words'"
-    )
+    print(f"{SENTENCES} sentences of {LENGTH} words; ours has {size(ours):.1f} million parameters")
     for name, make in MODELS.items():
         other = race.build(make)
         goal = "above 1" if name == "Luong with input feeding" else "none"
