@@ -72,8 +72,9 @@ class SelfAttentionEncoder(nn.Module):
     another order have the same states, in that order. There is no residual connection, no normalisation, and
     no second layer.
 
-    Source: Su 2018, whose attention has no biases and no matrix after the heads have been joined. Deviations:
-    ours is :class:`~companion.multihead.MultiHeadAttention`, with both; and padding is masked.
+    Source: Su 2018, whose attention has no biases and no matrix after the heads have been joined, and reads
+    words that have grown by their positions as they are. Deviations: ours is
+    :class:`~companion.multihead.MultiHeadAttention`, with both, and keeps one size; and padding is masked.
 
     Raises:
         ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
@@ -110,7 +111,7 @@ class Classifier(nn.Module):
     training.
 
     Raises:
-        ValueError: a size is below 1.
+        ValueError: a size is below 1, or ``dropout`` is not between 0 and 1.
     """
 
     def __init__(self, encoder: nn.Module, pooling: Pooling, size: int, classes: int, dropout: float = 0.0):

@@ -113,13 +113,19 @@ def test_a_position_that_changes_the_size_is_an_error():
 
 def test_dropout_is_between_pooling_and_output_in_training_alone():
     model = spread(Classifier(WordEncoder(11, 600), mean_pooling, 600, classes=600, dropout=0.25))
-    model.W.weight.data, model.W.bias.data = torch.eye(600).double(), torch.zeros(600).double()
-    states = model.encoder.embedding(TEXTS[1, :1])
-    dropped = model(TEXTS[1:2])
+    model.W.weight.data, model.W.bias.data = torch.eye(600).double(), torch.ones(600).double()
+    pooled = model.encoder.embedding(TEXTS[:1]).mean(1)
+    dropped = model(TEXTS[:1]) - 1
     zero = dropped == 0
     assert 0.15 < zero.double().mean() < 0.35
-    close(dropped[~zero], states[~zero] / 0.75)
-    close(model.eval()(TEXTS[1:2]), states)
+    close(dropped[~zero], pooled[~zero] / 0.75)
+    close(model.eval()(TEXTS[:1]) - 1, pooled)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5])
+def test_a_dropout_that_is_no_share_is_an_error(share):
+    with pytest.raises(ValueError, match=f"got {share}"):
+        Classifier(WordEncoder(11, 6), mean_pooling, 6, classes=2, dropout=share)
 
 
 def test_a_pooling_with_parameters_is_trained_with_the_model():
