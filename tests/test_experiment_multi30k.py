@@ -149,6 +149,7 @@ def test_killed_and_resumed_on_real_sentences(tmp_path):
         ("luong-general", 480),
         ("luong-local-p", 480),
         ("convs2s", 240),
+        ("transformer", 120),
     ],
 )
 def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, steps):
@@ -169,7 +170,10 @@ def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, steps)
     assert result["versions"]["torch"] == torch.__version__
     assert result["hardware"]["processes"] == 1
     weights = safetensors.torch.load_file(tmp_path / "run" / "weights.safetensors")
-    assert sum(weight.numel() for weight in weights.values()) == result["parameters"]
+    options = arguments(tmp_path / "run", model)
+    again = options.build(*result["vocabularies"].values(), options)
+    again.load_state_dict(weights)
+    assert sum(parameter.numel() for parameter in again.parameters()) == result["parameters"]
 
 
 def test_two_processes_leave_the_files_of_one(tmp_path, synthetic):
@@ -308,6 +312,8 @@ def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
         ("gru --layers 2", "unrecognized arguments: --layers 2"),
         ("lstm --layers 0", "--layers: 0 is below 1"),
         ("convs2s --width 0", "--width: 0 is below 1"),
+        ("convs2s --heads 2", "unrecognized arguments: --heads 2"),
+        ("transformer --heads 0", "--heads: 0 is below 1"),
         ("luong-dot --radius 3", "unrecognized arguments: --radius 3"),
         ("luong-local-p --radius 0", "--radius: 0 is below 1"),
         ("gru --output x --steps 0", "--steps: 0 is below 1"),
