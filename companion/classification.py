@@ -54,7 +54,7 @@ def judge(model: Any, batches: Sequence[Labelled]) -> Record:
     Raises:
         ValueError: there is no batch.
     """
-    logits, labels = answers(model, batches), torch.cat([batch.labels for batch in batches])
+    logits, labels = answers(model, batches), torch.cat([batch.labels for batch in batches]).cpu()
     right = (logits.argmax(-1) == labels).float().mean()
     return {"held_out_loss": cross_entropy(logits, labels).item(), "accuracy": right.item()}
 

@@ -86,6 +86,16 @@ def test_the_loss_is_where_the_model_is_and_as_precise_but_never_of_16_bits():
         assert label_loss(model, batch).total.dtype == predict(model, [batch]).dtype == expected
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_model_and_batches_may_be_on_different_devices(device):
+    batch = Labelled(
+        (torch.tensor([[0.0, 1.0]], device=device),), torch.ones(1, dtype=torch.int64, device=device)
+    )
+    assert accuracy(Fixed().cuda(), [batch]) == accuracy(Fixed(), [batch]) == 1
+
+
 def test_predictions_loss_and_accuracy_are_over_all_batches():
     batches = [
         Labelled((torch.tensor([[0.0, 1.0], [2.0, -1.0]]),), torch.tensor([1, 1])),
