@@ -143,7 +143,18 @@ def test_a_truncated_archive_is_damaged(archive, compress, share):
         read_archive(archive(whole[: int(share * len(whole))]), "test", 2)
 
 
-@pytest.mark.parametrize("content", [b"", b"a captive portal says hello"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"a captive portal says hello",
+        gzip.compress(b"")[:3],
+        gzip.compress(b"")[:10] + b"\xff" * 99,
+        lzma.compress(b"")[:12] + b"\xff" * 99,
+        lzma.compress(pack()[:5000]) + lzma.compress(pack()[5000:]),
+    ],
+    ids=["empty", "text", "cut in the header", "no deflate", "no xz", "two streams"],
+)
 def test_what_is_no_archive_is_refused(archive, content):
     with pytest.raises(ValueError, match=r"reviews\.tar is damaged, or no archive"):
         read_archive(archive(content), "train", 2)
@@ -180,6 +191,17 @@ def test_either_archive_is_found_in_the_local_folder(tmp_path, monkeypatch, name
         load("train")
     monkeypatch.setitem(imdb.SHA256, name, hashlib.sha256(pack()).hexdigest())
     assert len(load("train")) == 4
+
+
+def test_of_two_archives_the_first_counts_with_its_own_checksum(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
+    for name in imdb.SHA256:
+        (tmp_path / name).write_text(name)
+        monkeypatch.setitem(imdb.SHA256, name, hashlib.sha256(name.encode()).hexdigest())
+    assert imdb.archive() == tmp_path / "aclImdb_v1.tar.gz"
+    (tmp_path / "aclImdb_v1.tar.gz").write_text("aclImdb.tar.xz")
+    with pytest.raises(ValueError, match=r"aclImdb_v1\.tar\.gz is damaged or another version"):
+        imdb.archive()
 
 
 def test_a_folder_with_neither_archive_is_named(tmp_path, monkeypatch):
