@@ -145,7 +145,10 @@ def parts(linear: nn.Linear, count: int) -> list[nn.Linear]:
 
 
 def heads(size: int, batch: int, length: int, count: int = 8) -> None:
-    """All heads in one operation, against a loop over heads that each hold their own part of the weights."""
+    """All heads in one operation, against a loop over heads that each hold their own part of the weights.
+
+    Both do the same arithmetic. What is saved are calls, which count where the matrices are small.
+    """
     torch.manual_seed(0)
     together = MultiHeadAttention(size, count).to(DEVICE)
     x = torch.randn(batch, length, size, device=DEVICE)
@@ -162,14 +165,15 @@ def heads(size: int, batch: int, length: int, count: int = 8) -> None:
         return output(torch.cat(found, -1))
 
     torch.testing.assert_close(one_operation(), loop(), atol=1e-5, rtol=1e-4)
+    goal = "at least 2" if size < 512 else "above 1"
     name = f"{count} heads of {size // count} features, {batch} × {length} words"
     with torch.no_grad():
-        compare(f"{name}, forward", one_operation, loop, "at least 2", rounds=15)
+        compare(f"{name}, forward", one_operation, loop, goal, rounds=15)
     compare(
         f"{name}, forward and backward",
         lambda: one_operation().sum().backward(),
         lambda: loop().sum().backward(),
-        "at least 2",
+        goal,
         rounds=15,
     )
 
