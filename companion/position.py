@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from companion.attention import check_positive
+from companion.attention import check_positive, check_size
 
 First = int | Int[Tensor, " b"]
 
@@ -99,8 +99,9 @@ class Learned(nn.Module):
     position that never occurs in training it learns nothing, and past its end it has nothing to say.
 
     Raises:
-        ValueError: a size is below 1, or a position is outside the table. Where ``first`` is a tensor on a
-            GPU, which would have to wait, and under ``torch.compile``, that is PyTorch's own error instead.
+        ValueError: a size is below 1, the vectors have another one than announced, or a position is outside
+            the table. Where ``first`` is a tensor on a GPU, which would have to wait, and under
+            ``torch.compile``, only more vectors than positions are noticed; the rest is PyTorch's own error.
     """
 
     def __init__(self, max_length: int, size: int):
@@ -111,16 +112,17 @@ class Learned(nn.Module):
 
     def forward(self, embedded: Float[Tensor, "b n d"], first: First = 0) -> Float[Tensor, "b n d"]:
         """Vectors that say where they stand; ``first`` is the position of the first, or that of each row."""
+        check_size("embedded", embedded, self.embedding.embedding_dim)
         self._check(embedded.shape[1], first)
         return embedded + self.embedding(places(embedded, first))
 
     def _check(self, length: int, first: First) -> None:
-        if isinstance(first, Tensor):
-            if first.device.type != "cpu" or torch.compiler.is_compiling():
-                return
+        if not isinstance(first, Tensor):
+            smallest = largest = first
+        elif first.device.type == "cpu" and not torch.compiler.is_compiling():
             smallest, largest = int(first.min()), int(first.max())
         else:
-            smallest = largest = first
+            smallest = largest = 0  # at least: to know it we would have to wait
         if smallest < 0 or largest + length > self.embedding.num_embeddings:
             raise ValueError(
                 f"positions {smallest} to {largest + length - 1} are asked for, "

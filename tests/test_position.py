@@ -145,6 +145,19 @@ def test_a_position_outside_the_table_is_an_error_with_the_numbers(first, messag
     assert Learned(LONGEST, SIZE)(words(5), 35).shape == (2, 5, SIZE)
 
 
+def test_where_numbers_must_be_waited_for_a_piece_longer_than_the_table_is_still_an_error():
+    position, first = Learned(7, SIZE).to("meta"), torch.zeros(2, dtype=torch.long, device="meta")
+    assert position(words(7, device="meta"), first).shape == (2, 7, SIZE)
+    with pytest.raises(ValueError, match="positions 0 to 7 are asked for, but the table has 7"):
+        position(words(8, device="meta"), first)
+
+
+@pytest.mark.parametrize("size", [1, SIZE - 1])
+def test_a_table_of_another_size_is_an_error(size):
+    with pytest.raises(ValueError, match=f"embedded has {SIZE} features, but {size} were announced"):
+        Learned(LONGEST, size)(words(5))
+
+
 @pytest.mark.parametrize("build", [lambda: Concatenated(0), lambda: Learned(3, 0), lambda: Learned(0, 3)])
 def test_a_size_below_one_is_an_error(build):
     with pytest.raises(ValueError, match="must be at least 1, not 0"):
