@@ -96,7 +96,12 @@ class MultiHeadAttention(nn.Module):
         return rearrange(features, "... n (h d) -> ... h n d", h=self.heads)
 
     def _for_heads(self, mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-        """The mask with an axis for the heads."""
+        """The mask with an axis for the heads, which the keys must have."""
+        if key.ndim != query.ndim + 1 or key.shape[-3] != self.heads:
+            raise ValueError(
+                f"keys of shape {tuple(key.shape)} do not fit {self.heads} heads and a query of shape "
+                f"{tuple(query.shape)}: key and value are what project makes of a source"
+            )
         if mask is None:
             return None
         check_mask(mask, torch.Size((*query.shape[:-1], key.shape[-2])))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -273,6 +275,18 @@ def test_inputs_of_another_size_than_announced_are_errors_with_the_numbers():
         call(attend, query, query)
     with pytest.raises(ValueError, match="no key"):
         call(attend, query, source[:, :0])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("heads", "shape"), [(1, (1, 5, 12)), (3, (1, 5, 12)), (3, (1, 1, 5, 4))])
+def test_keys_that_are_not_of_its_heads_are_errors_with_the_numbers(heads, shape):
+    attend, (query, _) = build(heads=heads), draw((1,))
+    key = query.new_zeros(shape)  # two of the three would broadcast
+    message = re.escape(f"shape {shape} do not fit {heads} heads and a query of shape (1, 5, 12): key and")
+    with pytest.raises(ValueError, match=message):
+        attend(query, key, key)
+    with pytest.raises(ValueError, match=message):
+        attend.weights(query, key)
 
 
 def test_at_first_biases_are_zero_and_features_keep_their_size():
