@@ -12,7 +12,7 @@ from companion.attention import check_positive, check_size
 from companion.convolution import Block, normalised, scale_gradient
 from companion.embedding import Embedding
 from companion.position import Learned
-from companion.recurrent import PlainDecoder, source_mask
+from companion.recurrent import PiecewiseDecoder, source_mask, stack_size
 from companion.scores import Dot
 from companion.seq2seq import EncoderDecoder
 from companion.state import Memory
@@ -31,7 +31,8 @@ class Encoder(nn.Module):
     sentence. Source: Gehring et al. 2017, sections 3.1 and 3.2.
 
     Raises:
-        ValueError: there is no block, or one has an even width, which has no middle.
+        ValueError: there is no block, the blocks have different sizes, or one has an even width, which has no
+            middle.
     """
 
     def __init__(
@@ -43,16 +44,16 @@ class Encoder(nn.Module):
         dropout: float = 0.1,
     ):
         super().__init__()
-        check_positive(blocks=len(blocks))
+        size = stack_size(blocks)
         for block in blocks:
             if block.width % 2 == 0:
                 raise ValueError(f"the encoder's blocks need an odd width, but one has {block.width}")
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
-        self.to_hidden = normalised(nn.Linear(embedding_size, blocks[0].size), 1 - dropout)
+        self.to_hidden = normalised(nn.Linear(embedding_size, size), 1 - dropout)
         self.blocks: Any = nn.ModuleList(blocks)
-        self.to_embedding = normalised(nn.Linear(blocks[-1].size, embedding_size), 1.0)
+        self.to_embedding = normalised(nn.Linear(size, embedding_size), 1.0)
 
     def forward(
         self, source: Int[Tensor, "b k"]
@@ -122,7 +123,7 @@ class DecoderState(NamedTuple):
     position: Int[Tensor, " b"]
 
 
-class Decoder(PlainDecoder):
+class Decoder(PiecewiseDecoder):
     """Layers that each read what was written, k words at a time, and each look at the source.
 
     ::
@@ -136,7 +137,8 @@ class Decoder(PlainDecoder):
     to 3.4.
 
     Raises:
-        ValueError: there is no layer.
+        ValueError: there is no layer, or the layers have different sizes, or another one for the words than
+            ``embedding_size``.
     """
 
     def __init__(
@@ -148,13 +150,16 @@ class Decoder(PlainDecoder):
         dropout: float = 0.1,
     ):
         super().__init__()
-        check_positive(layers=len(layers))
+        size = stack_size([layer.block for layer in layers])
+        words = [layer.W_d.out_features for layer in layers]
+        if set(words) != {embedding_size}:
+            raise ValueError(f"words have {embedding_size} features, but those of the layers have {words}")
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
-        self.to_hidden = normalised(nn.Linear(embedding_size, layers[0].block.size), 1 - dropout)
+        self.to_hidden = normalised(nn.Linear(embedding_size, size), 1 - dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.to_embedding = normalised(nn.Linear(layers[-1].block.size, embedding_size), 1.0)
+        self.to_embedding = normalised(nn.Linear(size, embedding_size), 1.0)
         self.output = normalised(nn.Linear(embedding_size, vocabulary_size), 1 - dropout)
 
     def start(
@@ -184,9 +189,9 @@ class Decoder(PlainDecoder):
 class ConvS2S(EncoderDecoder):
     """Encoder and decoder with as many layers each, all of one size and width.
 
-    The defaults are the paper's model for English to Romanian (section 5.1); others in the paper have wider
-    layers further up, and more of them on one side, which the two parts can be built with. Dropout and the
-    longest sentence are not in the paper.
+    The defaults are the paper's model for English to Romanian (section 5.1). Others in the paper have more
+    layers on one side, which the two parts can be built with, and wider ones further up, which they cannot.
+    Dropout and the longest sentence are not in the paper.
 
     Raises:
         ValueError: a size or the number of layers is below 1, or the width is even.

@@ -1,6 +1,7 @@
 """What the encoder–decoders share: a recurrence that skips padding, a decoder, an output layer."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -108,10 +109,24 @@ def run_lstm(
     return states, hidden.transpose(0, 1), cell.transpose(0, 1)
 
 
-class PlainDecoder(nn.Module, ABC):
-    """A decoder that takes any number of given words in one call, and has no weights to show.
+def stack_size(layers: Sequence[Any]) -> int:
+    """The size of the layers of a stack, which all have the same.
 
-    A subclass says in ``start`` where it begins, and in :meth:`run` how it goes on.
+    Raises:
+        ValueError: there is no layer, or the layers have different sizes.
+    """
+    sizes = [layer.size for layer in layers]
+    if len(set(sizes)) != 1:
+        raise ValueError(f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}")
+    return sizes[0]
+
+
+class PiecewiseDecoder(nn.Module, ABC):
+    """A decoder that reads a sentence in pieces of any length: all of it in training, or word by word.
+
+    Both are one method: a subclass says in ``start`` where it begins, and in :meth:`run` how it goes on. A
+    step does not say where it looked, for the decoder looks nowhere, or in every layer; see
+    :func:`~companion.attention.record_weights`.
     """
 
     @abstractmethod

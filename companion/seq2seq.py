@@ -12,7 +12,7 @@ from companion.data.vocabulary import BOS, PAD
 from companion.embedding import Embedding
 from companion.recurrent import (
     DeepOutput,
-    PlainDecoder,
+    PiecewiseDecoder,
     check_even,
     check_layers,
     deep_lstm,
@@ -114,7 +114,7 @@ class ChoState(NamedTuple):
     context: Float[Tensor, "b c"]
 
 
-class ChoDecoder(PlainDecoder):
+class ChoDecoder(PiecewiseDecoder):
     """A GRU that sees the same vector c at every word.
 
     ::
@@ -214,7 +214,7 @@ class SutskeverEncoder(LSTMEncoder):
         return super().forward(reverse(source))
 
 
-class SutskeverDecoder(PlainDecoder):
+class SutskeverDecoder(PiecewiseDecoder):
     """A deep LSTM that goes on from where the encoder's stopped, and sees nothing else of the source.
 
     ::

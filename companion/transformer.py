@@ -13,7 +13,7 @@ from companion.local import LocalM
 from companion.multihead import MultiHeadAttention
 from companion.patterns import causal, dense
 from companion.position import Sinusoidal
-from companion.recurrent import PlainDecoder, source_mask
+from companion.recurrent import PiecewiseDecoder, source_mask, stack_size
 from companion.residual import PostNorm as PostNorm
 from companion.residual import PreNorm as PreNorm
 from companion.residual import Residual as Residual
@@ -187,7 +187,7 @@ class Encoder(nn.Module):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        self.embedding = ScaledEmbedding(vocabulary_size, _size(layers))
+        self.embedding = ScaledEmbedding(vocabulary_size, stack_size(layers))
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
@@ -206,7 +206,7 @@ class Encoder(nn.Module):
         return self.norm(x), mask
 
 
-class Decoder(PlainDecoder):
+class Decoder(PiecewiseDecoder):
     """A stack of decoder layers over the words so far; one matrix embeds the words and chooses among them.
 
     In training all words are computed at once, under a causal mask. In decoding each layer keeps the keys and
@@ -226,7 +226,7 @@ class Decoder(PlainDecoder):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        size = _size(layers)
+        size = stack_size(layers)
         self.embedding = ScaledEmbedding(vocabulary_size, size)
         self.position = Sinusoidal() if position is None else position
         self.dropout = nn.Dropout(dropout)
@@ -295,11 +295,3 @@ def share_embeddings(model: EncoderDecoder) -> None:
     if source.shape != target.shape:
         raise ValueError(f"matrices of {tuple(source.shape)} and {tuple(target.shape)} cannot be one")
     model.encoder.embedding.weight = target
-
-
-def _size(layers: Sequence[EncoderLayer] | Sequence[DecoderLayer]) -> int:
-    """The size that all layers have."""
-    sizes = [layer.size for layer in layers]
-    if len(set(sizes)) != 1:
-        raise ValueError(f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}")
-    return sizes[0]

@@ -217,7 +217,7 @@ def test_the_context_keeps_the_size_of_a_single_word_where_all_weights_are_equal
     [
         ({"width": 4}, "odd width, but one has 4"),
         ({"width": 0}, "width must be at least 1, not 0"),
-        ({"layers": 0}, "blocks must be at least 1, not 0"),
+        ({"layers": 0}, r"layers of one size, but there are 0, of sizes \[\]"),
         ({"hidden_size": 0}, "size must be at least 1, not 0"),
         ({"embedding_size": 0}, "size must be at least 1, not 0"),
         ({"max_length": 0}, "max_length must be at least 1, not 0"),
@@ -231,8 +231,17 @@ def test_bad_sizes_are_errors(sizes, message):
 def test_a_decoder_may_have_an_even_width():
     layers = [DecoderLayer(3, 4, 2)]
     assert Decoder(5, 3, Learned(9, 3), layers).layers[0].block.width == 2
-    with pytest.raises(ValueError, match="layers must be at least 1, not 0"):
+
+
+def test_layers_that_do_not_fit_each_other_or_the_words_are_errors():
+    with pytest.raises(ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"):
+        Encoder(11, 3, Learned(9, 3), [Block(4, 3), Block(8, 3)])
+    with pytest.raises(ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"):
+        Decoder(5, 3, Learned(9, 3), [DecoderLayer(3, 4, 3), DecoderLayer(3, 8, 3)])
+    with pytest.raises(ValueError, match="layers of one size, but there are 0"):
         Decoder(5, 3, Learned(9, 3), [])
+    with pytest.raises(ValueError, match=r"words have 3 features, but those of the layers have \[3, 1\]"):
+        Decoder(5, 3, Learned(9, 3), [DecoderLayer(3, 4, 3), DecoderLayer(1, 4, 3)])
 
 
 def test_beyond_the_table_of_positions_is_an_error_on_both_sides(model):
