@@ -38,7 +38,7 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
 
 
 class LabelSmoothing:
-    """The same for a target that is unsure: a share ε of each true word is spread evenly over all words.
+    """The :func:`sequence_loss` of an unsure target: a share ε of each word is spread evenly over all words.
 
     ::
 

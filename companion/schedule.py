@@ -42,16 +42,6 @@ def warmup_inverse_root(optimizer: Optimizer, size: int, warmup: int) -> LambdaL
     return LambdaLR(optimizer, _WarmupInverseRoot(size, warmup))
 
 
-class _WarmupInverseRoot:
-    """The same kind of object for the other schedule."""
-
-    def __init__(self, size: int, warmup: int):
-        self.size, self.warmup = size, warmup
-
-    def __call__(self, step: int) -> float:
-        return self.size**-0.5 * min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
-
-
 class _WarmupCosine:
     """The share of the rate at a step: an object, for PyTorch saves its numbers, but none of a function."""
 
@@ -61,3 +51,13 @@ class _WarmupCosine:
     def __call__(self, step: int) -> float:
         rise, fall = (step + 1) / self.warmup, math.pi * min(step, self.steps) / self.steps
         return min(1, rise) * (1 + math.cos(fall)) / 2
+
+
+class _WarmupInverseRoot:
+    """The same kind of object for the schedule without an end."""
+
+    def __init__(self, size: int, warmup: int):
+        self.size, self.warmup = size, warmup
+
+    def __call__(self, step: int) -> float:
+        return self.size**-0.5 * min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
