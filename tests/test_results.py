@@ -10,14 +10,16 @@ from pathlib import PurePath
 
 import pytest
 import torch
-from results import Row, header, provenance, read_run
+from results import header, in_bold
+from runs import Row, provenance, read_run
 
 from companion import bahdanau, seq2seq
 from companion.experiments.record import RESULT, VERSION, read_result, surroundings
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
-MODELS = re.findall(r"^([\w-]+) \|", PAGE, re.MULTILINE)
+BLOCKS = dict(re.findall(r"```\{\w+\} (\w+)\n(.*?)```", PAGE, re.DOTALL))
+MODELS, REVIEWERS = (re.findall(r"^([\w-]+) \|", BLOCKS[name], re.MULTILINE) for name in ("multi30k", "imdb"))
 COMMITTED = sorted((ROOT / "book" / "results").glob("*/*.json"))
 CONF = """
 import sys
@@ -59,6 +61,24 @@ def made_up(model, number=1):
     )
 
 
+def made_up_reviewer(model, number=1):
+    """The same of a classifier, which was best in its fourth epoch."""
+    history = [
+        {"step": 782 * epoch, "loss": 0.5, "held_out_loss": 0.5, "accuracy": accuracy + number / 1000}
+        for epoch, accuracy in enumerate(
+            [0.71, 0.72, 0.73, 0.77, 0.76, 0.75, 0.74, 0.74, 0.74, 0.74], start=1
+        )
+    ]
+    changes = {
+        "experiment": "imdb",
+        "test": {"held_out_loss": 0.5, "accuracy": 0.74},
+        "history": history,
+        "command": f"python -m companion.experiments.imdb {model}",
+        "data": {"aclImdb.tar.xz": "fedcba9876543210"},
+    }
+    return made_up(model, number) | changes
+
+
 def write(folder, name, result):
     (folder / f"{name}.json").write_text(result if isinstance(result, str) else json.dumps(result), "utf-8")
 
@@ -67,7 +87,8 @@ def write(folder, name, result):
 def site(tmp_path_factory):
     """The sources of a small book that has the page of results, but no result."""
     source = tmp_path_factory.mktemp("site")
-    (source / "results" / "multi30k").mkdir(parents=True)
+    for experiment in BLOCKS:
+        (source / "results" / experiment).mkdir(parents=True)
     for name in ("results.md", "bibliography.md", "references.bib"):
         shutil.copyfile(ROOT / "book" / name, source / name)
     (source / "conf.py").write_text(CONF.format(tools=str(ROOT / "book" / "tools")), "utf-8")
@@ -90,16 +111,25 @@ def build(source):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_the_table_is_made_from_the_files(site):
-    assert MODELS
+@pytest.fixture(scope="module")
+def built(site):
+    """The page, built from results that were made up: its text, and the tables made from files."""
     for number, model in enumerate(MODELS):
         write(site / "results" / "multi30k", model, made_up(model, number))
+    for number, model in enumerate(REVIEWERS):
+        write(site / "results" / "imdb", model, made_up_reviewer(model, number))
     run = build(site)
     assert run.returncode == 0, run.stderr
     text = (site / "html" / "results.html").read_text("utf-8")
-    table = re.search(r"<table.*?</table>", text, re.DOTALL)[0]
-    rows = [cells_of(row) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
-    assert rows[0] == list(header([Row("", "", "", "", made_up(model)) for model in MODELS]))
+    parts = re.findall(r'<div class="results.*?<table.*?</table>', text, re.DOTALL)
+    tables = [[cells_of(row) for row in re.findall(r"<tr.*?</tr>", part, re.DOTALL)] for part in parts]
+    return plain(text), tables
+
+
+def test_the_table_is_made_from_the_files(built):
+    assert MODELS
+    text, (rows, _) = built
+    assert rows[0] == list(header([Row("", (), made_up(model)) for model in MODELS]))
     assert rows[0][3].endswith("beam 5")
     for number, (model, row) in enumerate(zip(MODELS, rows[1:], strict=True)):
         name, *published = (
@@ -114,8 +144,26 @@ def test_the_table_is_made_from_the_files(site):
             f"{1_234_567 + number:,}",
         ]
         assert [row[5], row[6], row[2], row[3], row[8]] == measured
-        assert f"multi30k {model} --steps {number}" in plain(text)
-        assert f"Seed {40 + number}." in plain(text)
+        assert f"multi30k {model} --steps {number}" in text
+        assert f"Seed {40 + number}." in text
+
+
+def test_the_epochs_are_those_of_the_files(built):
+    text, (_, rows) = built
+    assert [row[0] for row in rows] == ["epoch", *map(str, range(1, 11)), "parameters"]
+    for number, (model, line) in enumerate(zip(REVIEWERS, BLOCKS["imdb"].strip().splitlines(), strict=True)):
+        _, name, published = (cell.strip() for cell in line.split("|"))
+        title, *cells, none = (row[1 + 2 * number] for row in rows)
+        assert (title, cells, none) == (f"{name}, published", published.split(), "–")
+        assert [row[2 + 2 * number] for row in rows[1:]] == [
+            *(f"0.{accuracy}{number}0" for accuracy in (71, 72, 73, 77, 76, 75, 74, 74, 74, 74)),
+            f"{1_234_567 + number:,}",
+        ]
+        assert f"companion.experiments.imdb {model}" in text
+
+
+def test_the_best_epoch_is_in_bold():
+    assert in_bold(["0.71", "0.77", "0.76"]) == ["0.71", "**0.77**", "0.76"]
 
 
 def cells_of(row):
@@ -136,6 +184,7 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
         "hollow",
         made_up("hollow") | {"test": {"perplexity": 1.0, "free_running": {"perplexity": 1.0}}},
     )
+    write(site / "results" / "imdb", "short", made_up_reviewer("short"))
     rows = {
         "missing": r"missing\.json",
         "other": rf"other\.json is a result of version {VERSION + 1}, but version {VERSION}",
@@ -145,31 +194,45 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
     }
     blocks = [f"```{{results}} multi30k\n{name} | model | 1 | 2 | 3\n```" for name in rows]
     blocks.append("```{results} multi30k\ngru | model | 1 | 2\n```")
+    blocks.append("```{epochs} imdb\nshort | Shorty | 0.5 0.6\n```")
     (site / "results.md").write_text("\n\n".join(["# Results", *blocks]), "utf-8")
     run = build(site)
     assert run.returncode != 0
-    for message in [*rows.values(), r"five cells.*'gru \| model \| 1 \| 2'"]:
+    cells = r"5 cells, file \| .*'gru \| model \| 1 \| 2'"
+    for message in [*rows.values(), cells, "of Shorty 2 epochs are published, but ours has 10"]:
         assert re.search(rf"results\.md:\d+: .*{message}", run.stderr), run.stderr
 
 
 def test_a_run_says_all_that_makes_it_again(tmp_path):
     write(tmp_path, "gru", made_up("gru"))
-    row = Row("GRU", "1", "2", "3", read_run(tmp_path / "gru.json", "multi30k", "gru"))
+    row = Row("GRU", ("1", "2", "3"), read_run(tmp_path / "gru.json", "multi30k", "gru"))
     text = "\n".join(provenance(row))
     assert "python -m companion.experiments.multi30k gru --steps 1\n" in text
     assert "`--seed 41 --beam 5 --length-penalty 1.0`" in text
     assert "processes: 2" in text
     assert f"torch {torch.__version__.split('+')[0]}" in text
     assert "`train.de.gz` 01234567" in text
-    assert text.count("some:signature") == 1
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_a_committed_result_is_on_the_page_and_names_no_place_of_its_machine(path):
     result = read_result(path)
     assert (result["experiment"], result["model"]) == (path.parent.name, path.stem)
-    assert path.stem in MODELS
+    assert re.search(rf"^{path.stem} \|", BLOCKS[path.parent.name], re.MULTILINE)
     assert not [word for word in result["command"].split() if PurePath(word).is_absolute()]
+
+
+def test_what_the_page_says_of_the_epochs_is_so():
+    found = {}
+    for line in BLOCKS["imdb"].strip().splitlines():
+        model, _, published = (cell.strip() for cell in line.split("|"))
+        history = read_result(ROOT / "book" / "results" / "imdb" / f"{model}.json")["history"]
+        found[model] = [float(cell) for cell in published.split()], [record["accuracy"] for record in history]
+    assert max(abs(theirs - ours) for theirs, ours in zip(*found["attention"], strict=True)) < 0.01
+    theirs, ours = found["attention-positions"]
+    assert (ours.index(max(ours)), theirs.index(max(theirs))) == (1, 5)
+    assert ours[-1] < theirs[-1] - 0.01
+    assert abs(max(ours) - max(found["attention"][1])) < 0.002
 
 
 def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():

@@ -1,91 +1,53 @@
-"""A Sphinx extension: the directive ``results``, a table of what is published beside what we measured.
+"""A Sphinx extension: two directives, each a table of what is published beside what we measured.
 
-On a page, one line a model, with the published perplexity, BLEU and number of parameters::
+``results`` is for translations. On a page, one line a model, with the published perplexity, BLEU and number
+of parameters::
 
     ```{results} multi30k
     gru | GRU | 37.46 | 20.61 | 14,219,781
     ```
 
+``epochs`` is for classifiers: one line a model, with the accuracy after each epoch::
+
+    ```{epochs} imdb
+    attention | self-attention | 0.8493 0.8404
+    ```
+
 All other figures are read, when the book is built, from ``results/multi30k/gru.json`` beside the page, a
-``result.json`` as its experiment wrote it. The build fails if it is missing, damaged or another model's.
+``result.json`` as its experiment wrote it.
 """
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
-
-from companion.experiments.record import read_result
+from runs import Row, Runs
 
 
-class Row(NamedTuple):
-    """A model, what is published of it, and what a run of ours wrote."""
+class Results(Runs):
+    """Perplexities, BLEU and parameters of translators."""
 
-    name: str
-    perplexity: str
-    bleu: str
-    parameters: str
-    result: dict[str, Any]
+    columns = ("file", "model", "perplexity", "BLEU", "parameters")
 
+    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
+        """A row a model, published and measured side by side."""
+        return [header(rows), *map(translator, rows)]
 
-class Results(SphinxDirective):
-    """A table, published against measured, and below it what each run needs to be made again."""
-
-    required_arguments = 1
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        """Write the table and the runs in Markdown, and let the page's own parser read them."""
-        try:
-            rows = [self.read(line) for line in self.content if line.strip()]
-            lines = [*table(rows), *(line for row in rows for line in provenance(row))]
-        except (OSError, ValueError) as error:
-            raise self.error(str(error)) from error
-        container = nodes.container(classes=["results"])
-        self.state.nested_parse(StringList(lines, source=self.get_location()), 0, container)
-        return [container]
-
-    def read(self, line: str) -> Row:
-        """One line of the directive, and the file that it names."""
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) != 5:
-            raise ValueError(
-                f"a row has five cells, file | model | perplexity | BLEU | parameters, not {line!r}"
-            )
-        experiment, model = self.arguments[0], cells[0]
-        _, path = self.env.relfn2path(f"results/{experiment}/{model}.json")
-        self.env.note_dependency(path)
-        return Row(*cells[1:], read_run(Path(path), experiment, model))
+    def remarks(self, row: Row) -> list[str]:
+        """How BLEU was computed."""
+        signatures = {row.result["test"][search]["signature"]: None for search in ("greedy", "beam")}
+        return [f"sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}."]
 
 
-def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
-    """The run that a file holds.
+class Epochs(Runs):
+    """The accuracy of classifiers after each epoch."""
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged, of another version, or the run of another experiment or model.
-    """
-    result = read_result(path)
-    if (result["experiment"], result["model"]) != (experiment, model):
-        raise ValueError(f"{path} holds a run of {result['experiment']}, {result['model']}")
-    try:
-        row = Row(model, "", "", "", result)
-        table([row]), provenance(row)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from error
-    return result
+    columns = ("file", "model", "accuracies")
 
-
-def table(rows: list[Row]) -> list[str]:
-    """The lines of the table, published and measured side by side."""
-    lines = [header(rows), ("---",) + ("---:",) * 8]
-    for row in rows:
-        free_running, perplexity, greedy, beam, parameters = measured(row.result)
-        perplexities = row.perplexity, free_running, perplexity
-        lines.append((row.name, row.bleu, greedy, beam, *perplexities, row.parameters, parameters))
-    return [f"| {' | '.join(cells)} |" for cells in lines]
+    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
+        """A row an epoch, and for each model two columns, published and measured."""
+        columns = [column for row in rows for column in accuracies(row)]
+        head = ["epoch", *(title for row in rows for title in (f"{row.name}, published", "ours"))]
+        numbers = [str(epoch) for epoch in range(1, len(columns[0]))]
+        return [tuple(head), *zip([*numbers, "parameters"], *columns, strict=True)]
 
 
 def header(rows: list[Row]) -> tuple[str, ...]:
@@ -104,45 +66,37 @@ def header(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-def measured(result: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    """Both perplexities, BLEU of greedy and of beam search, and the parameters, as the table prints them."""
-    test = result["test"]
+def translator(row: Row) -> tuple[str, ...]:
+    """A model's line under the header."""
+    published_perplexity, published_bleu, published_parameters = row.published
+    test = row.result["test"]
     perplexities = (test["free_running"]["perplexity"], test["perplexity"])
     free_running, forced = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
-    greedy, beam = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
-    return free_running, forced, greedy, beam, f"{result['parameters']:,}"
+    bleu = (published_bleu, *(f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam")))
+    parameters = published_parameters, f"{row.result['parameters']:,}"
+    return (row.name, *bleu, published_perplexity, free_running, forced, *parameters)
 
 
-def provenance(row: Row) -> list[str]:
-    """The lines under the table that say how to make a run again, and on what it was made."""
-    result, hardware = row.result, row.result["hardware"]
-    options = {name: value for name, value in result["arguments"].items() if name != "model"}
-    written = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
-    signatures = {result["test"][search]["signature"]: None for search in ("greedy", "beam")}
-    processor = hardware["gpu"] or f"{hardware['machine']} processor"
-    return [
-        "",
-        f"**{row.name}**",
-        "",
-        "```bash",
-        result["command"],
-        "```",
-        "",
-        f"- Seed {options['seed']}. With every default written out: `{' '.join(written)}`.",
-        f"- Hardware: {processor}; threads: {hardware['threads']}; processes: {hardware['processes']}.",
-        f"- Versions: {', '.join(f'{name} {version}' for name, version in result['versions'].items())}.",
-        f"- sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}.",
-        f"- Data, by the beginning of each file's SHA-256: {checksums(result['data'])}.",
-        "",
-    ]
+def accuracies(row: Row) -> tuple[list[str], list[str]]:
+    """The published column of a model and ours, the best of each in bold, and the parameters below.
+
+    Raises:
+        ValueError: the run has another number of epochs than are published.
+    """
+    published = row.published[0].split()
+    ours = [f"{record['accuracy']:.4f}" for record in row.result["history"]]
+    if len(published) != len(ours):
+        raise ValueError(f"of {row.name} {len(published)} epochs are published, but ours has {len(ours)}")
+    return [*in_bold(published), "–"], [*in_bold(ours), f"{row.result['parameters']:,}"]
 
 
-def checksums(data: dict[str, str]) -> str:
-    """The files and the first digits of their checksums."""
-    return ", ".join(f"`{name}` {checksum[:8]}" for name, checksum in data.items())
+def in_bold(column: list[str]) -> list[str]:
+    """The same with the best in bold."""
+    return [f"**{cell}**" if cell == max(column) else cell for cell in column]
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Give the build the directive."""
+    """Give the build the directives."""
     app.add_directive("results", Results)
+    app.add_directive("epochs", Epochs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
