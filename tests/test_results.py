@@ -135,7 +135,7 @@ def test_the_table_is_made_from_the_files(built):
         name, *published = (
             cell.strip() for cell in re.search(rf"^{model} \|(.*)$", PAGE, re.MULTILINE)[1].split("|")
         )
-        assert [row[0], row[4], row[1], row[7]] == [name, *published]
+        assert [row[0], row[4], row[6], row[1], row[8]] == [name, *published]
         measured = [
             f"{21 + number}.55",
             f"{7 + number}.00",
@@ -143,7 +143,7 @@ def test_the_table_is_made_from_the_files(built):
             f"{33 + number}.34",
             f"{1_234_567 + number:,}",
         ]
-        assert [row[5], row[6], row[2], row[3], row[8]] == measured
+        assert [row[5], row[7], row[2], row[3], row[9]] == measured
         assert f"multi30k {model} --steps {number}" in text
         assert f"Seed {40 + number}." in text
 
@@ -192,20 +192,20 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
         "renamed": r"renamed\.json holds a run of multi30k, gru",
         "hollow": r"hollow\.json is damaged: KeyError 'greedy'",
     }
-    blocks = [f"```{{results}} multi30k\n{name} | model | 1 | 2 | 3\n```" for name in rows]
+    blocks = [f"```{{results}} multi30k\n{name} | model | 1 | 2 | 3 | 4\n```" for name in rows]
     blocks.append("```{results} multi30k\ngru | model | 1 | 2\n```")
     blocks.append("```{epochs} imdb\nshort | Shorty | 0.5 0.6\n```")
     (site / "results.md").write_text("\n\n".join(["# Results", *blocks]), "utf-8")
     run = build(site)
     assert run.returncode != 0
-    cells = r"5 cells, file \| .*'gru \| model \| 1 \| 2'"
+    cells = r"6 cells, file \| .*'gru \| model \| 1 \| 2'"
     for message in [*rows.values(), cells, "of Shorty 2 epochs are published, but ours has 10"]:
         assert re.search(rf"results\.md:\d+: .*{message}", run.stderr), run.stderr
 
 
 def test_a_run_says_all_that_makes_it_again(tmp_path):
     write(tmp_path, "gru", made_up("gru"))
-    row = Row("GRU", ("1", "2", "3"), read_run(tmp_path / "gru.json", "multi30k", "gru"))
+    row = Row("GRU", ("1", "2", "3", "4"), read_run(tmp_path / "gru.json", "multi30k", "gru"))
     text = "\n".join(provenance(row))
     assert "python -m companion.experiments.multi30k gru --steps 1\n" in text
     assert "`--seed 41 --beam 5 --length-penalty 1.0`" in text

@@ -1,10 +1,10 @@
 """A Sphinx extension: two directives, each a table of what is published beside what we measured.
 
-``results`` is for translations. On a page, one line a model, with the published perplexity, BLEU and number
-of parameters::
+``results`` is for translations. On a page, one line a model, with what is published: the perplexity after the
+model's own words or after the right ones, BLEU, and the number of parameters::
 
     ```{results} multi30k
-    gru | GRU | 37.46 | 20.61 | 14,219,781
+    gru | GRU | 37.46 | – | 20.61 | 14,219,781
     ```
 
 ``epochs`` is for classifiers: one line a model, with the accuracy after each epoch::
@@ -25,7 +25,7 @@ from runs import Row, Runs
 class Results(Runs):
     """Perplexities, BLEU and parameters of translators."""
 
-    columns = ("file", "model", "perplexity", "BLEU", "parameters")
+    columns = ("file", "model", "own words", "right words", "BLEU", "parameters")
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, published and measured side by side."""
@@ -60,6 +60,7 @@ def header(rows: list[Row]) -> tuple[str, ...]:
         f"ours, beam {' or '.join(map(str, widths))}",
         "perplexity, own words, published",
         "ours, own words",
+        "perplexity, right words, published",
         "ours, right words",
         "parameters, published",
         "ours",
@@ -68,13 +69,12 @@ def header(rows: list[Row]) -> tuple[str, ...]:
 
 def translator(row: Row) -> tuple[str, ...]:
     """A model's line under the header."""
-    published_perplexity, published_bleu, published_parameters = row.published
+    own, right, bleu, parameters = row.published
     test = row.result["test"]
     perplexities = (test["free_running"]["perplexity"], test["perplexity"])
-    free_running, forced = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
-    bleu = (published_bleu, *(f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam")))
-    parameters = published_parameters, f"{row.result['parameters']:,}"
-    return (row.name, *bleu, published_perplexity, free_running, forced, *parameters)
+    our_own, our_right = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
+    ours = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
+    return (row.name, bleu, *ours, own, our_own, right, our_right, parameters, f"{row.result['parameters']:,}")
 
 
 def accuracies(row: Row) -> tuple[list[str], list[str]]:
