@@ -73,8 +73,9 @@ def translator(row: Row) -> tuple[str, ...]:
     test = row.result["test"]
     perplexities = (test["free_running"]["perplexity"], test["perplexity"])
     our_own, our_right = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
-    ours = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
-    return (row.name, bleu, *ours, own, our_own, right, our_right, parameters, f"{row.result['parameters']:,}")
+    our_bleu = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
+    our_parameters = f"{row.result['parameters']:,}"
+    return (row.name, bleu, *our_bleu, own, our_own, right, our_right, parameters, our_parameters)
 
 
 def accuracies(row: Row) -> tuple[list[str], list[str]]:
