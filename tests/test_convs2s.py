@@ -190,6 +190,32 @@ def test_every_layer_but_the_lookup_tables_is_normalised():
     assert plain == set()
 
 
+def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
+    torch.manual_seed(0)
+    model, dropped = build(embedding_size=64, hidden_size=64, layers=2, width=1, dropout=0.6), {}
+    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear | nn.Conv1d)}
+    for name, layer in layers.items():
+        layer.register_forward_hook(
+            lambda module, inputs, output, name=name: dropped.update({name: (inputs[0] == 0).double().mean()})
+        )
+    tokens = torch.full((2, 15), 4)
+    model(tokens, tokens)
+    for name, layer in layers.items():
+        kind = name.split(".")[-1]
+        share = 0.6 if kind in ("to_hidden", "convolution", "output") else 0
+        gain = 4 if kind == "convolution" else 1
+        assert dropped[name].item() == pytest.approx(share, abs=0.1 * share), name
+        assert layer.weight.std().item() == pytest.approx(math.sqrt(gain * (1 - share) / 64), rel=0.1), name
+
+
+def test_the_papers_sizes_are_the_defaults():
+    with torch.device("meta"):
+        model = ConvS2S(9, 9)
+    blocks = [*model.encoder.blocks, *(layer.block for layer in model.decoder.layers)]
+    assert [block.convolution.weight.shape for block in blocks] == [(1024, 512, 3)] * 40
+    assert model.encoder.embedding.embedding_dim == model.decoder.embedding.embedding_dim == 512
+
+
 def test_a_deep_stack_of_blocks_neither_fades_nor_explodes():
     torch.manual_seed(0)
     blocks = [Block(64, 3, dropout=0.0) for _ in range(20)]

@@ -67,6 +67,11 @@ def test_a_learned_position_is_a_row_of_the_table():
     torch.testing.assert_close(position(embedded)[0], expected)
 
 
+def test_a_table_starts_small():
+    torch.manual_seed(0)
+    assert Learned(100, 50).embedding.weight.std().item() == pytest.approx(0.1, rel=0.05)
+
+
 def test_only_rows_that_were_used_learn():
     position = Learned(9, SIZE)
     position(words(3), torch.tensor([1, 5])).square().sum().backward()

@@ -76,6 +76,8 @@ def test_the_base_model_has_as_many_parameters_as_the_formula_says():
     look, think, norm = 4 * (d * d + d), 2 * d * hidden + hidden + d, 2 * d
     expected = 37000 * d + 6 * (look + think + 2 * norm) + 6 * (2 * look + think + 3 * norm)
     assert sum(p.numel() for p in model.parameters()) == expected == 63_082_496
+    assert {x.heads for x in model.modules() if isinstance(x, MultiHeadAttention)} == {8}
+    assert [x.p for x in model.modules() if isinstance(x, nn.Dropout)] == [0.1] * (1 + 6 * 2 + 1 + 6 * 3)
 
 
 def test_words_come_in_with_a_size_near_one_and_so_go_out_the_logits():
@@ -85,6 +87,7 @@ def test_words_come_in_with_a_size_near_one_and_so_go_out_the_logits():
     assert model.encoder.embedding(tokens).std().item() == pytest.approx(1, rel=0.02)
     assert model.decoder.embedding.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
     assert model(tokens, tokens).std().item() == pytest.approx(1, rel=0.3)
+    assert all((part.embedding.weight[0] == 0).all() for part in (model.encoder, model.decoder))
 
 
 # Equal to PyTorch's
