@@ -46,8 +46,8 @@ class EncoderLayer(nn.Module):
 
         x ← residual(x, MultiHead(x, x, x)),   x ← residual(x, FFN(x))
 
-    ``attention`` is what each head computes, ScaledDot if not named; ``residual`` is :class:`PostNorm`, the
-    paper's, or :class:`PreNorm`. Source: Vaswani et al. 2017, section 3.1. Dropout is the paper's, on what a
+    ``attention`` is what each head computes, ScaledDot if not named; ``residual`` is ``PostNorm``, the
+    paper's, or ``PreNorm``. Source: Vaswani et al. 2017, section 3.1. Dropout is the paper's, on what a
     sub-layer puts out; PyTorch's layer has it on attention weights and inside the FFN as well.
 
     Raises:
