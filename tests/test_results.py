@@ -46,7 +46,7 @@ def made_up(model, number=1):
                 "greedy": {"bleu": 31.114 + number, "signature": "some:signature"},
                 "beam": {"bleu": 33.336 + number, "signature": "some:signature"},
             },
-            "parameters": 1_234_567 + number,
+            "parameters": 1_234_567 + 1_000_000 * number,
             "arguments": {
                 "model": model,
                 "seed": 40 + number,
@@ -141,7 +141,7 @@ def test_the_table_is_made_from_the_files(built):
             f"{7 + number}.00",
             f"{31 + number}.11",
             f"{33 + number}.34",
-            f"{1_234_567 + number:,}",
+            f"{1 + number}.23",
         ]
         assert [row[5], row[7], row[2], row[3], row[9]] == measured
         assert f"multi30k {model} --steps {number}" in text
@@ -157,7 +157,7 @@ def test_the_epochs_are_those_of_the_files(built):
         assert (title, cells, none) == (f"{name}, published", published.split(), "–")
         assert [row[2 + 2 * number] for row in rows[1:]] == [
             *(f"0.{accuracy}{number}0" for accuracy in (71, 72, 73, 77, 76, 75, 74, 74, 74, 74)),
-            f"{1_234_567 + number:,}",
+            f"{1_234_567 + 1_000_000 * number:,}",
         ]
         assert f"companion.experiments.imdb {model}" in text
 

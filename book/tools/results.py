@@ -1,10 +1,10 @@
 """A Sphinx extension: two directives, each a table of what is published beside what we measured.
 
 ``results`` is for translations. On a page, one line a model, with what is published: the perplexity after the
-model's own words or after the right ones, BLEU, and the number of parameters::
+model's own words or after the right ones, BLEU, and the millions of parameters::
 
     ```{results} multi30k
-    gru | GRU | 37.46 | – | 20.61 | 14,219,781
+    gru | GRU | 37.46 | – | 20.61 | 14.22
     ```
 
 ``epochs`` is for classifiers: one line a model, with the accuracy after each epoch::
@@ -25,7 +25,7 @@ from runs import Row, Runs
 class Results(Runs):
     """Perplexities, BLEU and parameters of translators."""
 
-    columns = ("file", "model", "own words", "right words", "BLEU", "parameters")
+    columns = ("file", "model", "own words", "right words", "BLEU", "million parameters")
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, published and measured side by side."""
@@ -62,7 +62,7 @@ def header(rows: list[Row]) -> tuple[str, ...]:
         "ours, own words",
         "perplexity, right words, published",
         "ours, right words",
-        "parameters, published",
+        "million parameters, published",
         "ours",
     )
 
@@ -74,7 +74,7 @@ def translator(row: Row) -> tuple[str, ...]:
     perplexities = (test["free_running"]["perplexity"], test["perplexity"])
     our_own, our_right = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
     our_bleu = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
-    our_parameters = f"{row.result['parameters']:,}"
+    our_parameters = f"{row.result['parameters'] / 1e6:.2f}"
     return (row.name, bleu, *our_bleu, own, our_own, right, our_right, parameters, our_parameters)
 
 
