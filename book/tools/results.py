@@ -62,7 +62,7 @@ def header(rows: list[Row]) -> tuple[str, ...]:
         "ours, own words",
         "perplexity, right words, published",
         "ours, right words",
-        "million parameters, published",
+        "size, millions, published",
         "ours",
     )
 
