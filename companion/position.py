@@ -70,8 +70,8 @@ class Concatenated(nn.Module):
         [x_pos; PE(pos)]
 
     A following linear layer then meets word and position with a matrix of their own:
-    W [x; p] = W_x x + W_p p, while a sum gets W (x + p). Source: Gehring et al. 2017 and Vaswani et al. 2017
-    add; the choice to append is an article's, see the chapter.
+    W [x; p] = W_x x + W_p p, while a sum gets W (x + p). The papers, Gehring et al. 2017 and Vaswani et
+    al. 2017, add.
 
     Raises:
         ValueError: ``size`` is below 1.

@@ -14,9 +14,7 @@ from companion.multihead import MultiHeadAttention
 from companion.patterns import causal, dense
 from companion.position import Sinusoidal
 from companion.recurrent import PiecewiseDecoder, source_mask, stack_size
-from companion.residual import PostNorm as PostNorm
-from companion.residual import PreNorm as PreNorm
-from companion.residual import Residual as Residual
+from companion.residual import PostNorm, Residual
 from companion.seq2seq import EncoderDecoder
 from companion.state import Memory
 

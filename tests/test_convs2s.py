@@ -12,6 +12,7 @@ from companion.convolution import Block, normalised, scale_gradient
 from companion.convs2s import ConvS2S, Decoder, DecoderLayer, Encoder
 from companion.decoding import greedy
 from companion.position import Learned
+from companion.seq2seq import EncoderDecoder
 from companion.state import map_state, tensors
 from tests import reference
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
@@ -46,7 +47,7 @@ def test_the_whole_model_is_the_papers(layers, width, padding):
 def test_encoder_and_decoder_need_not_be_alike():
     encoder = Encoder(11, 3, Learned(16, 3), [Block(4, 5), Block(4, 3)])
     decoder = Decoder(5, 3, Learned(16, 3), [DecoderLayer(3, 7, width, dropout=0.0) for width in (4, 1, 2)])
-    model = spread(convs2s.EncoderDecoder(encoder, decoder)).eval()
+    model = spread(EncoderDecoder(encoder, decoder)).eval()
     expected, _ = reference.convs2s(reference.values(model), SOURCE[2].tolist(), TARGET[2].tolist())
     close(model(SOURCE, TARGET)[2], expected)
 
@@ -252,11 +253,6 @@ def test_the_context_keeps_the_size_of_a_single_word_where_all_weights_are_equal
 def test_bad_sizes_are_errors(sizes, message):
     with pytest.raises(ValueError, match=message):
         build(**sizes)
-
-
-def test_a_decoder_may_have_an_even_width():
-    layers = [DecoderLayer(3, 4, 2)]
-    assert Decoder(5, 3, Learned(9, 3), layers).layers[0].block.width == 2
 
 
 def test_layers_that_do_not_fit_each_other_or_the_words_are_errors():

@@ -206,7 +206,7 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
 def test_a_run_says_all_that_makes_it_again(tmp_path):
     write(tmp_path, "gru", made_up("gru"))
     row = Row("GRU", ("1", "2", "3", "4"), read_run(tmp_path / "gru.json", "multi30k", "gru"))
-    text = "\n".join(provenance(row))
+    text = "\n".join(provenance(row, []))
     assert "python -m companion.experiments.multi30k gru --steps 1\n" in text
     assert "`--seed 41 --beam 5 --length-penalty 1.0`" in text
     assert "processes: 2" in text

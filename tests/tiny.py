@@ -13,6 +13,7 @@ from companion.convs2s import ConvS2S
 from companion.local import LocalM, LocalP, Location
 from companion.location import LocationDecoder, LocationSensitive
 from companion.queries import CurrentStateDecoder, StateAndWordDecoder
+from companion.residual import PostNorm, PreNorm
 from companion.scores import Bilinear, Concat, Dot
 from companion.seq2seq import (
     ChoDecoder,
@@ -22,7 +23,7 @@ from companion.seq2seq import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
-from companion.transformer import DecoderLayer, EncoderLayer, PostNorm, PreNorm
+from companion.transformer import DecoderLayer, EncoderLayer
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7

@@ -89,7 +89,7 @@ def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
     return result
 
 
-def provenance(row: Row, remarks: Iterable[str] = ()) -> list[str]:
+def provenance(row: Row, remarks: Iterable[str]) -> list[str]:
     """The lines under the table that say how to make a run again, and on what it was made."""
     result, hardware = row.result, row.result["hardware"]
     options = {name: value for name, value in result["arguments"].items() if name != "model"}
