@@ -52,8 +52,7 @@ def _download(address: str, name: str, checksum: str, folder: str) -> Path:
     try:
         return Path(pooch.retrieve(address, f"sha256:{checksum}", name, pooch.os_cache("companion") / folder))
     except requests.RequestException as error:
-        place = Path("COMPANION_DATA", folder, name)
         raise ConnectionError(
-            f"{address} could not be fetched ({error}). Without a network, put the file where {place} is, "
-            "and set COMPANION_DATA to a folder of yours"
+            f"{address} could not be fetched ({error}). Without a network, set COMPANION_DATA to a folder "
+            f"of yours, and put the file there, as {Path(folder, name)}"
         ) from error

@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     shared = training_options(2270, 128, 227, "227 of 128 pairs are an epoch")
     add = shared.add_argument
     add("--embedding", type=positive, default=256, help="features of a word")
-    add("--hidden", type=positive, default=512, help="features of a recurrent state")
-    add("--dropout", type=share, default=0.5, help="share of the embedded words' features set to zero")
+    add("--hidden", type=positive, default=512, help="features of a state or layer")
+    add("--dropout", type=share, default=0.5, help="share of the features set to zero")
     add("--warmup", type=positive, default=50, help="steps in which the rate rises")
     add("--smoothing", type=share, default=0.0, help="share of each true word spread over the vocabulary")
     add(
