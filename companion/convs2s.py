@@ -191,7 +191,7 @@ class ConvS2S(EncoderDecoder):
 
     The defaults are the paper's model for English to Romanian (section 5.1). Others in the paper have more
     layers on one side, which the two parts can be built with, and wider ones further up, which they cannot.
-    Dropout and the longest sentence are not in the paper.
+    The defaults of dropout and of the longest sentence are ours.
 
     Raises:
         ValueError: a size or the number of layers is below 1, or the width is even.
