@@ -21,7 +21,12 @@ pytestmark = pytest.mark.book
 
 KEPT = {"torch": "2.13.0", "numpy": "2.1.3", "matplotlib": "3.10.0"}
 REST = {"einops": "0.8.2", "ipython": "7.34.0", "ipykernel": "6.17.1"}
-NEED_EXTRAS = ("companion.data.multi30k", "companion.experiments")
+NEED_EXTRAS = (
+    "companion.data.download",
+    "companion.data.imdb",
+    "companion.data.multi30k",
+    "companion.experiments",
+)
 NOTEBOOKS = sorted((ROOT / "book").glob("*.ipynb"))
 
 
