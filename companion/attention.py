@@ -86,6 +86,8 @@ class Attention(nn.Module, ABC):
     equal. Leading axes ``*b`` are batch, so heads are just more batch.
     """
 
+    causal = False  #: whether no query sees, even without a mask, a key after its own position
+
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:

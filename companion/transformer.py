@@ -243,7 +243,8 @@ class Decoder(PiecewiseDecoder):
         """Scores after each of ``tokens``, which follow the words that the state has seen."""
         before, new = state[0].past.key.shape[-2], tokens.shape[1]
         x = self.dropout(self.position(self.embedding(tokens), before))
-        mask = dense(causal(), before + new, device=tokens.device)[before:] if new > 1 else None
+        ahead = new > 1 and not all(layer.attention.attention.causal for layer in self.layers)
+        mask = dense(causal(), new, before + new, tokens.device, before) if ahead else None
         after = []
         for layer, layer_state in zip(self.layers, state, strict=True):
             x, layer_state = layer(x, layer_state, mask)

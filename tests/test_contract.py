@@ -20,6 +20,7 @@ from companion.gumbel import GumbelSoftmax
 from companion.local import LocalM, LocalP, Location
 from companion.location import LocationSensitive
 from companion.scores import MLP, Bilinear, Concat, Cosine, Dot, ScaledDot
+from companion.sparse import AtrousAttention, LocalAttention, SparseAttention
 
 
 class Row(NamedTuple):
@@ -33,6 +34,7 @@ SOFTMAX = "test_weights_are_the_masked_softmax_of_the_scores_and_forward_is_thei
 SUM = "test_rows_sum_to_one_or_are_zero"
 PERMUTED = "test_permuting_the_keys_permutes_the_weights"
 SOURCE_SIZE = "test_a_source_of_another_size_than_announced_is_an_error_with_the_numbers"
+COMPILED = "test_compiled_into_one_graph"
 MECHANISMS = {
     "additive": Row(lambda: Additive(11, 13, 17), 11, 13),
     "gumbel": Row(lambda: GumbelSoftmax(Additive(11, 13, 17)).eval(), 11, 13),
@@ -44,6 +46,10 @@ MECHANISMS = {
     "concat": Row(lambda: Concat(11, 13, 17), 11, 13),
     "mlp": Row(lambda: MLP(11, 13, 17, layers=3), 11, 13),
     "aligned": Row(lambda: Aligned(11, 17), 11, 11),
+    # These see all keys here, and less in tests/test_sparse.py. Compiled they are there, without type checks.
+    "local": Row(lambda: LocalAttention(7), 11, 11, (COMPILED,)),
+    "atrous": Row(lambda: AtrousAttention(1), 11, 11, (COMPILED,)),
+    "sparse": Row(lambda: SparseAttention(1, 1), 11, 11, (COMPILED,)),
     "luong location": Row(lambda: Location(11, 7), 11, 13, (PERMUTED, SOURCE_SIZE)),
     "local-m": Row(lambda: LocalM(Bilinear(11, 13), 7), 11, 13),
     "local-p": Row(lambda: LocalP(Bilinear(11, 13), 7, 11), 11, 13, (SOFTMAX, SUM, PERMUTED)),

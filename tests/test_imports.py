@@ -14,7 +14,8 @@ ROOT = Path(companion.__file__).parent
 LAYERS = [
     {"attention", "state", "patterns", "position", "residual", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
-    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"},
+    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"}
+    | {"tiles", "partial"},
     {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"},
 ]
 # What else a file of a layer may import, from its own layer.
@@ -27,6 +28,10 @@ SIDEWAYS = {
     "luong": {"local"},
     "multihead": {"scores"},
     "position": {"attention"},
+    "patterns": {"attention"},
+    "partial": {"tiles"},
+    "sparse": {"scores", "partial", "tiles"},
+    "flex": {"scores", "sparse"},
     "transformer": {"seq2seq"},
     "convs2s": {"seq2seq"},
 }

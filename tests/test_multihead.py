@@ -14,6 +14,7 @@ from companion.local import LocalM, LocalP, Location
 from companion.location import LocationSensitive
 from companion.multihead import MultiHeadAttention
 from companion.scores import MLP, Bilinear, Concat, Cosine, Dot, ScaledDot
+from companion.sparse import AtrousAttention, LocalAttention, SparseAttention
 from tests import reference, test_contract
 from tests.tiny import close, spread
 
@@ -32,6 +33,9 @@ INSIDE = {
     "mlp": lambda: MLP(HEAD, HEAD, 5, layers=3),
     "aligned": lambda: Aligned(HEAD, 5),
     "luong location": lambda: Location(HEAD, KEYS),
+    "local": lambda: LocalAttention(7),
+    "atrous": lambda: AtrousAttention(1),
+    "sparse": lambda: SparseAttention(1, 1),
     "local-m": lambda: LocalM(Bilinear(HEAD, HEAD), 2),
     "local-p": lambda: LocalP(Bilinear(HEAD, HEAD), 2, HEAD),
 }

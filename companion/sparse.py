@@ -1,0 +1,196 @@
+"""Attention by patterns of positions, without the scores that a pattern leaves out: local, atrous, sparse."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from companion import patterns
+from companion.attention import check_mask
+from companion.partial import Joined
+from companion.patterns import Rule
+from companion.scores import ScaledDot
+from companion.tiles import Piece, atrous_pieces, local_pieces
+
+Part = tuple[Sequence[Piece], Rule | None]  # pieces that hold each query once, and the rule inside them
+
+
+class PatternAttention(ScaledDot):
+    """Scaled dot-product attention of a sequence to itself, where a rule says who may look at whom.
+
+    ::
+
+        weights_ij = softmax of q_iᵀ k_j / √d among the j that rule(i, j) and the mask allow
+
+    Where there are fewer queries than keys, they are the last of the sequence, as in cached decoding. With
+    ``causal`` no position looks ahead: ``j ≤ i``, too. Any rule will do, but a dense mask of n² entries hides
+    scores that are computed all the same: it saves nothing, which is left to the subclasses.
+
+    Raises:
+        ValueError: there are more queries than keys, or their shapes do not fit.
+    """
+
+    def __init__(self, rule: Rule, causal: bool = False):
+        super().__init__()
+        self.rule = patterns.both(rule, patterns.causal()) if causal else rule
+        self.causal = causal
+
+    def weights(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q k"]:
+        """A softmax under the rule and the mask."""
+        return super().weights(query, key, self._seen(query, key, mask))
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q v"]:
+        """The context of each query; zero where it sees nothing."""
+        return super().forward(query, key, value, self._seen(query, key, mask))
+
+    def _seen(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The dense mask of the rule and the mask together."""
+        *_, queries, keys = check_sequence(query, key, mask)
+        if not keys:
+            return mask
+        seen = patterns.dense(self.rule, queries, keys, query.device, first=keys - queries)
+        return seen if mask is None else seen & mask
+
+
+class TiledAttention(PatternAttention, ABC):
+    """A pattern that comes apart into small dense attentions, so that no n² scores are ever held."""
+
+    @abstractmethod
+    def parts(self, queries: int, keys: int) -> list[Part]:
+        """How to cut up the sequence: the keys of each query, each of them in one part."""
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q v"]:
+        """The context of each query; zero where it sees nothing. Scores that the rule hides are left out."""
+        if not 0 < key.shape[-2] == value.shape[-2]:
+            return super().forward(query, key, value, mask)  # the definition says what is wrong
+        shape = check_sequence(query, key, mask)
+        parts = self.parts(*shape[-2:])
+        biases = [_bias(piece, rule, mask, shape, query) for pieces, rule in parts for piece in pieces]
+        flat = (x.reshape(-1, *x.shape[-2:]).contiguous() for x in (query, key, value))
+        context = Joined.apply(*flat, [pieces for pieces, _ in parts], *biases)
+        return context.reshape(*query.shape[:-1], value.shape[-1])
+
+
+class LocalAttention(TiledAttention):
+    """Each position looks at its neighbours, ``radius`` to both sides.
+
+    ::
+
+        |i − j| ≤ radius
+
+    Blocks of queries share a window of keys, so time and memory grow with n · radius. A radius beyond the
+    sequence means all of it. (:class:`~companion.local.LocalM` is such a window for any score.)
+
+    Raises:
+        ValueError: the radius is below 1; or as :class:`PatternAttention`.
+    """
+
+    def __init__(self, radius: int, causal: bool = False):
+        super().__init__(patterns.local(radius), causal)
+        self.radius = radius
+
+    def parts(self, queries: int, keys: int) -> list[Part]:
+        """Windows alone."""
+        return [(local_pieces(queries, keys, self.radius, 0 if self.causal else self.radius), self.rule)]
+
+
+class AtrousAttention(TiledAttention):
+    """Each position looks at every ``rate``-th one, counted from itself.
+
+    ::
+
+        (i − j) mod rate = 0
+
+    Positions a multiple of the rate apart are a dense attention of their own, so time and memory grow with
+    n · n / rate. With a rate beyond the sequence each position sees itself alone.
+
+    Raises:
+        ValueError: the rate is below 1; or as :class:`PatternAttention`.
+    """
+
+    def __init__(self, rate: int, causal: bool = False):
+        super().__init__(patterns.atrous(rate), causal)
+        self.rate = rate
+
+    def parts(self, queries: int, keys: int) -> list[Part]:
+        """Classes alone; inside, all see all, if they may look ahead."""
+        return [(atrous_pieces(queries, keys, self.rate), self.rule if self.causal else None)]
+
+
+class SparseAttention(TiledAttention):
+    """Each position looks at its neighbours and at every ``rate``-th one: local or atrous, in one softmax.
+
+    ::
+
+        |i − j| ≤ radius or (i − j) mod rate = 0
+
+    The two parts are computed apart and joined, where each key counts once. If ``causal``, and with radius
+    and rate alike, it is Child et al.'s strided attention (2019, section 4.2).
+
+    Raises:
+        ValueError: the radius or the rate is below 1; or as :class:`PatternAttention`.
+    """
+
+    def __init__(self, radius: int, rate: int, causal: bool = False):
+        super().__init__(patterns.either(patterns.local(radius), patterns.atrous(rate)), causal)
+        self.radius = radius
+        self.rate = rate
+
+    def parts(self, queries: int, keys: int) -> list[Part]:
+        """Windows, and classes without what the windows hold."""
+        near = patterns.local(self.radius)
+        right = 0 if self.causal else self.radius
+        return [
+            (local_pieces(queries, keys, self.radius, right), patterns.both(self.rule, near)),
+            (atrous_pieces(queries, keys, self.rate), patterns.without(self.rule, near)),
+        ]
+
+
+def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
+    """The shape of the scores; an error unless the queries are positions among the keys and the mask fits."""
+    shape = torch.Size((*query.shape[:-1], key.shape[-2]))
+    if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
+        axes = f"leading axes {tuple(query.shape[:-2])} and {tuple(key.shape[:-2])}"
+        sizes = f"{query.shape[-1]} and {key.shape[-1]} features"
+        raise ValueError(f"query and key may differ in their length alone, but have {sizes}, {axes}")
+    if shape[-2] > shape[-1] > 0:
+        raise ValueError(f"{shape[-2]} queries cannot be among the positions of {shape[-1]} keys")
+    if mask is not None:
+        check_mask(mask, shape)
+    return shape
+
+
+def _bias(
+    piece: Piece, rule: Rule | None, mask: Tensor | None, shape: torch.Size, query: Tensor
+) -> Float[Tensor, "#b #t l w"] | None:
+    """What is added to the scores of a piece: 0, or −∞ where rule or mask hide a key."""
+    *batch, queries, keys = shape
+    seen = None if rule is None else piece.pattern(rule, queries, keys, query.device)[None]
+    if mask is not None:
+        tiles = piece.mask(mask.expand(*mask.shape[:-2], queries, keys))
+        seen = tiles if seen is None else tiles & seen
+        if tiles[..., 0, 0, 0].numel() > 1:  # one mask for all is left as it is
+            seen = seen.expand(*batch, *seen.shape[-3:])
+    if seen is None:
+        return None
+    seen = seen.reshape(-1, *seen.shape[-3:])
+    return torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, -torch.inf)

@@ -1,0 +1,127 @@
+"""A sparse pattern as small dense attentions: equal tiles of a sequence, cut out without a copy."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor
+
+from companion.patterns import Rule
+
+# Measured on a CPU: smaller blocks are not faster, and larger pieces take memory in amounts that an allocator
+# does not keep for the next piece.
+BLOCK = 32  # queries that share a window, at least
+TILES = 32  # such blocks in a piece, at most
+
+
+class Windows(NamedTuple):
+    """Tiles of neighbours: ``number`` times ``width`` positions, from ``begin`` on, one each ``step``."""
+
+    begin: int
+    width: int
+    step: int
+    number: int
+
+    def cut(self, x: Shaped[Tensor, "*b n d"]) -> Shaped[Tensor, "*b t w d"]:
+        """The tiles as a view of ``x``, so that overlapping ones cost nothing."""
+        return x[..., self.begin :, :].unfold(-2, self.width, self.step).mT[..., : self.number, :, :]
+
+    def put(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
+        """Write tiles that do not overlap to where they were cut from."""
+        for place, tile in self._places(x, tiles):
+            place.copy_(tile)
+
+    def add(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
+        """Add the tiles to where they were cut from, in place; where they overlap, their sum."""
+        for place, tile in self._places(x, tiles):
+            place.add_(tile)
+
+    def _places(self, x: Tensor, tiles: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Where in ``x`` the tiles belong, in portions that do not overlap, for they are written to."""
+        step = self.step if self.number > 1 else self.width
+        for first in range(0, self.width, step):
+            part = tiles[..., first : first + step, :]
+            begin, width = self.begin + first, part.shape[-2]
+            last = begin + (self.number - 1) * step
+            rows = x[..., begin:last, :].unflatten(-2, (self.number - 1, step))
+            yield rows[..., :width, :], part[..., :-1, :, :]
+            yield x[..., last : last + width, :], part[..., -1, :, :]
+
+
+class Classes(NamedTuple):
+    """Tiles of ``number`` positions, every ``step``-th: a tile from each of ``width`` neighbours on."""
+
+    begin: int
+    width: int
+    step: int
+    number: int
+
+    def cut(self, x: Shaped[Tensor, "*b n d"]) -> Shaped[Tensor, "*b t w d"]:
+        """The tiles as a view of ``x``."""
+        return Windows(*self).cut(x).transpose(-3, -2)
+
+    def put(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
+        """Write the tiles to where they were cut from."""
+        Windows(*self).put(x, tiles.transpose(-3, -2))
+
+    def add(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
+        """Add the tiles to where they were cut from, in place."""
+        Windows(*self).add(x, tiles.transpose(-3, -2))
+
+
+class Piece(NamedTuple):
+    """Small dense attentions of one size: the queries of each tile look at its keys, and at no others."""
+
+    queries: Windows | Classes
+    keys: Windows | Classes
+
+    def pattern(
+        self, rule: Rule, queries: int, keys: int, device: torch.device | None = None
+    ) -> Bool[Tensor, "l w"]:
+        """Where the rule lets the first tile's queries look. It may only go by i − j: all tiles are alike."""
+        i = self.queries.cut(torch.arange(keys - queries, keys, device=device)[:, None])[0]
+        j = self.keys.cut(torch.arange(keys, device=device)[:, None])[0]
+        return rule(i, j.mT)
+
+    def mask(self, mask: Bool[Tensor, "*b q k"]) -> Bool[Tensor, "*b t l w"]:
+        """Each tile's part of a mask, as a view of it."""
+        rows = self.queries.cut(mask)
+        return self.keys.cut(rows.mT).diagonal(dim1=-4, dim2=-3).movedim(-1, -3).mT
+
+
+def local_pieces(queries: int, keys: int, left: int, right: int) -> list[Piece]:
+    """Windows that hold ``left`` and ``right`` neighbours of each query; the last query is at the last key.
+
+    Between the ends of the sequence, blocks of queries share windows of one width.
+    """
+    first = keys - queries
+    block = max(BLOCK, left // 2)
+    start = min(max(left - first, 0), queries)  # before it, windows would begin before the sequence
+    blocks = max((queries - right - start) // block, 0)
+    end = start + blocks * block
+    shared = [(start + i * block, block, min(TILES, blocks - i)) for i in range(0, blocks, TILES)]
+    pieces = []
+    for begin, size, number in [(0, start, 1), *shared, (end, queries - end, 1)]:
+        if size:
+            low = max(first + begin - left, 0)
+            width = min(first + begin + size + right, keys) - low
+            pieces.append(Piece(Windows(begin, size, size, number), Windows(low, width, size, number)))
+    return pieces
+
+
+def atrous_pieces(queries: int, keys: int, rate: int) -> list[Piece]:
+    """The classes of positions a multiple of ``rate`` apart; the last query is at the last key.
+
+    Where the rate does not divide a length, some classes hold one position fewer: a piece of their own.
+    """
+    bounds = sorted({0, -queries % rate, -keys % rate, rate})
+    pairs = [(_classes(queries, rate, a, b), _classes(keys, rate, a, b)) for a, b in pairwise(bounds)]
+    return [Piece(*pair) for pair in pairs if pair[0].number]
+
+
+def _classes(length: int, rate: int, first: int, end: int) -> Classes:
+    """The classes of some columns, if rows of ``rate`` positions are laid so that the last row is full."""
+    begin = (first + length) % rate
+    return Classes(begin, end - first, rate, max(-(-(length - begin) // rate), 0))
