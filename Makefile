@@ -1,6 +1,7 @@
 # make book       build the book              make notebooks  run every chapter, write its notebook
 # make test       check everything            make stamp      write the repository's address where it belongs
 # make lint       ruff and mypy               make serve      read the book at http://localhost:8000
+# make colab      all notebooks in Colab's versions (make test takes those that changed last)
 # make bench      measure against tutorials   make lock       choose the versions in requirements.txt anew
 # make clean      remove what was built
 
@@ -13,7 +14,7 @@ CODE   := companion tests book
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test notebooks stamp serve bench lint lock clean
+.PHONY: book test colab notebooks stamp serve bench lint lock clean
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
@@ -28,6 +29,9 @@ lint: $(READY)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
+
+colab: $(READY)
+	$(BIN)/python -m pytest tests/test_colab.py --all-notebooks
 
 notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py
