@@ -16,12 +16,14 @@ torch.set_num_threads(1)  # the tensors of tests are tiny: more threads only get
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--all-notebooks", action="store_true", help="run all in Colab's versions and twice, not just the changed"
+        "--all-notebooks",
+        action="store_true",
+        help="in Colab's versions, and twice: all, not only those changed",
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test of a ``changed`` notebook runs for those that the last commit of notebooks changed, or for all."""
+    """A test of a ``changed`` notebook runs for each that the last commit of notebooks changed, or for all."""
     if "changed" in metafunc.fixturenames:
         notebooks = sorted((ROOT / "book").glob("*.ipynb"))
         if not metafunc.config.getoption("all_notebooks"):
