@@ -37,7 +37,7 @@ class Joined(torch.autograd.Function):
         remaining = iter(biases)
         (context, lse), *others = (_look(part, query, key, value, remaining) for part in parts)
         for other, other_lse in others:
-            share = (other_lse - lse).sigmoid().nan_to_num()  # NaN where neither sees a key
+            share = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
             context.lerp_(other, share.to(context.dtype))
             lse = torch.logaddexp(lse, other_lse)
         ctx.save_for_backward(query, key, value, context, _finite(lse), *biases)

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test of a ``changed`` notebook runs for each that the last commit of notebooks changed, or for all."""
+    """A test of a ``changed`` notebook takes those that the last commit of notebooks changed, or all."""
     if "changed" in metafunc.fixturenames:
         notebooks = sorted((ROOT / "book").glob("*.ipynb"))
         if not metafunc.config.getoption("all_notebooks"):
