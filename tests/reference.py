@@ -156,6 +156,26 @@ def aligned_question(parameters, word, question):
     return context(softmax([dot(images[0], image) for image in images[1:]]), question)
 
 
+def pattern_weights(sees, queries, keys):
+    """α_ij = softmax of q_iᵀ k_j / √d among the j that ``sees(i, j)``; the last query is at the last key"""
+    first = len(keys) - len(queries)
+    return [
+        softmax([scaled_dot_score({}, q, k) for k in keys], [sees(first + i, j) for j in range(len(keys))])
+        for i, q in enumerate(queries)
+    ]
+
+
+def fixed_sees(stride, expressive):
+    """A⁽¹⁾ ∪ A⁽²⁾: ⌊j/l⌋ = ⌊i/l⌋, or j mod l ∈ {l − c, …, l − 1}   (Child et al. 2019, section 4.2)"""
+    late = range(stride - expressive, stride)
+    return lambda i, j: j <= i and (j // stride == i // stride or j % stride in late)
+
+
+def strided_sees(stride):
+    """A⁽¹⁾ = {t, …, i}, t = max(0, i − l), ∪ A⁽²⁾ = {j ≤ i : (i − j) mod l = 0}   (the same section)"""
+    return lambda i, j: j in range(max(0, i - stride), i + 1) or (j <= i and (i - j) % stride == 0)
+
+
 # Yin et al. 2016
 
 
