@@ -117,9 +117,11 @@ def look_back(
     if _fused(query, value):
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
         return kernel(gradient, query, key, value, context, lse.squeeze(-1), 0.0, False, attn_mask=bias)
-    weights = _weights(_scores(query, key, bias), lse).to(value.dtype)
-    inner = (gradient * context).sum(-1, keepdim=True)
-    to_scores = weights * (gradient @ value.mT - inner) * query.shape[-1] ** -0.5
+    weights = _weights(_scores(query, key, bias), lse)
+    wide = gradient.to(weights.dtype)  # the difference of two products may be tiny, or 0
+    inner = (wide * context).sum(-1, keepdim=True)
+    to_scores = weights * (wide @ value.to(wide.dtype).mT - inner) * query.shape[-1] ** -0.5
+    weights, to_scores = weights.to(value.dtype), to_scores.to(query.dtype)
     return to_scores @ key, to_scores.mT @ query, weights.mT @ gradient
 
 

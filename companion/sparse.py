@@ -1,5 +1,6 @@
 """Attention by patterns of positions, without the scores that a pattern leaves out: local, atrous, sparse."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -59,7 +60,7 @@ class PatternAttention(ScaledDot):
     def _seen(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor | None:
         """The dense mask of the rule and the mask together."""
         *_, queries, keys = check_sequence(query, key, mask)
-        if not keys:
+        if not queries or not keys:
             return mask
         seen = patterns.dense(self.rule, queries, keys, query.device, first=keys - queries)
         return seen if mask is None else seen & mask
@@ -83,10 +84,15 @@ class TiledAttention(PatternAttention, ABC):
         if not 0 < key.shape[-2] == value.shape[-2]:
             return super().forward(query, key, value, mask)  # the definition says what is wrong
         shape = check_sequence(query, key, mask)
+        if value.shape[:-2] != key.shape[:-2]:
+            axes = f"{tuple(key.shape[:-2])} and {tuple(value.shape[:-2])}"
+            raise ValueError(f"keys and values need the same leading axes, not {axes}")
         parts = self.parts(*shape[-2:])
         biases = [_bias(piece, rule, mask, shape, query) for pieces, rule in parts for piece in pieces]
-        flat = (x.reshape(-1, *x.shape[-2:]).contiguous() for x in (query, key, value))
-        context = Joined.apply(*flat, [pieces for pieces, _ in parts], *biases)
+        batch = math.prod(shape[:-2])
+        flat = (x.reshape(batch, *x.shape[-2:]).contiguous() for x in (query, key, value))
+        with torch.autocast(query.device.type, enabled=False):  # each part chooses its precision itself
+            context = Joined.apply(*flat, [pieces for pieces, _ in parts], *biases)
         return context.reshape(*query.shape[:-1], value.shape[-1])
 
 
