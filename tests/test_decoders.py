@@ -12,7 +12,7 @@ from companion.state import map_state, tensors
 from tests import reference
 from tests.tiny import (
     ATTENTIVE,
-    CELLS,
+    COMPILED,
     GLOBAL,
     GROWING,
     MODELS,
@@ -247,7 +247,7 @@ def test_the_output_layer_is_called_once_in_training(model):
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.parametrize("name", CELLS + GROWING)  # nn.GRU and nn.LSTM, which the others hold, do not compile
+@pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.usefixtures("unchecked")
 def test_decoders_compile_as_one_graph(name, device):
     torch.compiler.reset()

@@ -23,6 +23,7 @@ from companion.seq2seq import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
+from companion.sparse import SparseAttention
 from companion.transformer import DecoderLayer, EncoderLayer
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
@@ -136,18 +137,26 @@ def local_p_input_feeding():
     return with_luong(LocalP(Dot(), RADIUS, HIDDEN), luong.InputFeedingDecoder)
 
 
-def transformer(residual=PostNorm):
+def transformer(residual=PostNorm, to_both_sides=None, looking_back=None):
+    """Both sides with two layers; the attentions may be others than scaled dot-product."""
     sizes = {"size": HIDDEN, "heads": 2, "hidden": ATTENTION, "dropout": 0.0, "residual": residual}
+    encoders = [EncoderLayer(**sizes, attention=to_both_sides) for _ in range(2)]
+    decoders = [DecoderLayer(**sizes, attention=looking_back) for _ in range(2)]
     return spread(
         EncoderDecoder(
-            transformers.Encoder(SOURCE_WORDS, [EncoderLayer(**sizes) for _ in range(2)], 0.0),
-            transformers.Decoder(TARGET_WORDS, [DecoderLayer(**sizes) for _ in range(2)], 0.0),
+            transformers.Encoder(SOURCE_WORDS, encoders, 0.0),
+            transformers.Decoder(TARGET_WORDS, decoders, 0.0),
         )
     )
 
 
 def pre_norm_transformer():
     return transformer(PreNorm)
+
+
+def sparse_transformer():
+    """No layer sees every word, but two do."""
+    return transformer(PostNorm, SparseAttention(1, 3), SparseAttention(1, 2, causal=True))
 
 
 def convs2s():
@@ -174,13 +183,19 @@ MODELS = {
     "local_p_input_feeding": local_p_input_feeding,
     "transformer": transformer,
     "pre_norm_transformer": pre_norm_transformer,
+    "sparse_transformer": sparse_transformer,
     "convs2s": convs2s,
 }
-GROWING = ["transformer", "pre_norm_transformer"]  # with the sentence, so does the state
+GROWING = [
+    "transformer",
+    "pre_norm_transformer",
+    "sparse_transformer",
+]  # with the sentence, so does the state
 SILENT = {"cho", "lstm", "sutskever", "convs2s", *GROWING}
 ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step says where it looked
 GLOBAL = [name for name in ATTENTIVE if not name.startswith("local_")]  # all words have their share
-CELLS = ["bahdanau", "captioner", "convs2s", "current_state", "location", "state_and_word"]  # no nn.GRU …
+# Without nn.GRU and nn.LSTM, which do not compile; sparse attention does in tests/test_sparse.py.
+COMPILED = ["bahdanau", "captioner", "convs2s", "current_state", "location", "state_and_word", *GROWING[:2]]
 
 # Sentences of different length, and targets that end before their padding.
 SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
