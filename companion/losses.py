@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from accelerate.utils import send_to_device
-from jaxtyping import Float, Num
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -35,6 +35,18 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
         total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   count = N target tokens, padding not among them
     """
     return LabelSmoothing(0.0)(model, batch)
+
+
+def next_token_loss(model: nn.Module, tokens: Int[Tensor, "b n"]) -> Loss:
+    """The cross-entropy of each token of a text but the first, given those before it.
+
+    ::
+
+        total = − Σ_{i,t} log p(x_{i,t} | x_{i,<t}),   count = N such tokens, padding not among them
+    """
+    following = tokens[:, 1:]
+    total = _summed(model(tokens[:, :-1]).flatten(0, 1), following.flatten())
+    return Loss(total, (following != PAD).sum())
 
 
 class LabelSmoothing:

@@ -15,8 +15,8 @@ LAYERS = [
     {"attention", "state", "patterns", "position", "residual", "embedding", "recurrent", "data"},
     {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
     | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"}
-    | {"tiles", "partial"},
-    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"},
+    | {"tiles", "partial", "blocks"},
+    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"} | {"language"},
 ]
 # What else a file of a layer may import, from its own layer.
 SIDEWAYS = {
@@ -31,9 +31,10 @@ SIDEWAYS = {
     "patterns": {"attention"},
     "partial": {"tiles"},
     "sparse": {"scores", "partial", "tiles"},
-    "flex": {"scores", "sparse"},
+    "flex": {"scores", "sparse", "blocks"},
     "transformer": {"seq2seq"},
     "convs2s": {"seq2seq"},
+    "language": {"transformer"},
 }
 # The files that know no model: all that each may import.
 BESIDE = {
@@ -50,6 +51,8 @@ BESIDE = {
     "captioning": {"caption_loss", "data", "decoding", "hard", "losses", "recipe"},
     "translation": {"data", "decoding", "losses", "recipe"},
     "classification": {"data", "losses", "recipe"},
+    "copying": {"data", "losses", "recipe"},
+    "memory": set(),
     "alignment": set(),
     "plotting": {"alignment"},
     "explorer": {"alignment"},
