@@ -75,7 +75,7 @@ def look(
     query: Float[Tensor, "b t l d"],
     key: Float[Tensor, "b t w d"],
     value: Float[Tensor, "b t w v"],
-    bias: Float[Tensor, "#b #t l w"] | None,
+    bias: Float[Tensor, "#b #t #l w"] | None,
 ) -> tuple[Float[Tensor, "b t l v"], Float[Tensor, "b t l 1"]]:
     """Many small attentions at once.
 
@@ -104,7 +104,7 @@ def look_back(
     query: Float[Tensor, "b t l d"],
     key: Float[Tensor, "b t w d"],
     value: Float[Tensor, "b t w v"],
-    bias: Float[Tensor, "#b #t l w"] | None,
+    bias: Float[Tensor, "#b #t #l w"] | None,
 ) -> tuple[Float[Tensor, "b t l d"], Float[Tensor, "b t w d"], Float[Tensor, "b t w v"]]:
     """The gradients of query, key and value. ``context`` and ``lse`` may be of more keys than are here.
 

@@ -187,16 +187,18 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
 
 def _bias(
     piece: Piece, rule: Rule | None, mask: Tensor | None, shape: torch.Size, query: Tensor
-) -> Float[Tensor, "#b #t l w"] | None:
+) -> Float[Tensor, "#b #t #l w"] | None:
     """What is added to the scores of a piece: 0, or −∞ where rule or mask hide a key."""
     *batch, queries, keys = shape
     seen = None if rule is None else piece.pattern(rule, queries, keys, query.device)[None]
     if mask is not None:
         tiles = piece.mask(mask.expand(*mask.shape[:-2], queries, keys))
+        if mask.shape[-2:-1] != (queries,):
+            tiles = tiles[..., :1, :]  # one row is for all queries: padding
         seen = tiles if seen is None else tiles & seen
         if tiles[..., 0, 0, 0].numel() > 1:  # one mask for all is left as it is
             seen = seen.expand(*batch, *seen.shape[-3:])
     if seen is None:
         return None
-    seen = seen.reshape(-1, *seen.shape[-3:])
-    return torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, -torch.inf)
+    seen = seen.reshape(-1, *seen.shape[-3:]).contiguous()  # or the kernel would copy what is wider
+    return query.new_zeros(()).where(seen, -torch.inf)

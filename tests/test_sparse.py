@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from companion import partial, patterns, tiles
+from companion import partial, patterns, tiles, transformer
+from companion.attention import record_weights
+from companion.memory import peak_memory
+from companion.multihead import MultiHeadAttention
+from companion.scores import ScaledDot
 from companion.sparse import AtrousAttention, LocalAttention, PatternAttention, SparseAttention
+from companion.transformer import Decoder, DecoderLayer, EncoderLayer
 from tests import reference
 from tests.conftest import ROOT
-from tests.tiny import close
+from tests.tiny import close, spread
 
 BUILD = {
     "local": lambda radius, rate, causal: LocalAttention(radius, causal),
@@ -153,7 +158,7 @@ def test_where_there_is_no_kernel(kind, causal, monkeypatch):
 def test_gradients_are_right(kind, causal, masked):
     attention = BUILD[kind](2, 3, causal)
     mask = some_mask(2, 1, 8) if masked else None
-    assert gradcheck(lambda *x: attention(*x, mask), sequence(7, 8))
+    assert gradcheck(lambda *x: attention(*x, mask), sequence(7, 8), fast_mode=True)
 
 
 def test_heads_as_multi_head_attention_makes_them_and_expanded_gradients(kind, causal):
@@ -358,3 +363,139 @@ def test_no_query_finds_no_context(kind, causal, batch):
 def test_an_empty_batch(kind, causal):
     for mask in (None, torch.ones(0, 1, 5).bool()):
         assert BUILD[kind](2, 3, causal)(*sequence(5, batch=(0,)), mask).shape == (0, 5, SIZE)
+
+
+# In models
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_in_heads_it_is_what_their_weights_say(kind, causal, share):
+    attend = spread(MultiHeadAttention(12, 3, BUILD[kind](2, 3, causal)))
+    x, mask = drawn(2, 11, 12), some_mask(2, 1, 11, share=share)
+    found = attend(x, *attend.project(x), mask)
+    with record_weights(attend) as maps:
+        close(attend(x, *attend.project(x), mask), found)
+    (weights,) = maps["attention"]
+    assert weights.shape == (2, 3, 11, 11)
+    assert not weights[
+        ~(mask & patterns.dense(attend.attention.rule, 11))[:, None].expand(2, 3, -1, -1)
+    ].any()
+
+
+def test_an_encoder_layer_does_not_see_padding(kind):
+    layer = spread(EncoderLayer(12, 3, 7, dropout=0.0, attention=BUILD[kind](2, 3, False)))
+    x, ends = drawn(3, 40, 12), torch.tensor([40, 1, 35])
+    together = layer(x, torch.arange(40) < ends[:, None, None])
+    for row, end in enumerate(ends):
+        close(together[row, :end], layer(x[row : row + 1, :end])[0])
+
+
+def decoder(*attentions):
+    """Words look at words alone: a layer for each attention."""
+    layers = [DecoderLayer(4, 2, 7, 0.0, attention) for attention in attentions]
+    return spread(Decoder(9, layers, 0.0))
+
+
+def begin(model):
+    return model.start(drawn(2, 3, 4, seed=1), torch.ones(2, 3).bool())
+
+
+WORDS = torch.randint(3, 9, (2, 70), generator=torch.Generator().manual_seed(2))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    kinds, st.integers(1, 5), st.integers(1, 5), st.lists(st.integers(1, 20), min_size=1, max_size=4), blocks
+)
+def test_words_read_in_pieces_are_as_those_read_at_once(kind, radius, rate, pieces, how):
+    model = decoder(BUILD[kind](radius, rate, True))
+    words = WORDS[:, : sum(pieces)]
+    with cut(*how):
+        state, found = begin(model), []
+        for piece in words.split(pieces, 1):
+            logits, state = model.run(piece, state)
+            found.append(logits)
+        close(torch.cat(found, 1), model(words, begin(model)))
+
+
+def test_word_by_word_is_as_all_at_once(kind):
+    model = decoder(*(BUILD[kind](3, 4, True) for _ in range(2)))
+    state, found = begin(model), []
+    for word in WORDS.unbind(1):
+        step = model.step(word, state)
+        state = step.state
+        found.append(step.logits)
+    close(torch.stack(found, 1), model(WORDS, begin(model)))
+
+
+def test_a_model_that_looks_back_needs_no_mask(kind, monkeypatch):
+    model, plain = decoder(BUILD[kind](3, 4, True)), decoder(BUILD[kind](3, 4, False))
+    expected = plain(WORDS, begin(plain))  # under the model's causal mask
+
+    def none(*args, **kwargs):
+        raise AssertionError("a mask of n × n was made")
+
+    monkeypatch.setattr(transformer, "dense", none)
+    close(model(WORDS, begin(model)), expected)
+    with pytest.raises(AssertionError, match="n × n"):
+        plain(WORDS, begin(plain))
+    mixed = decoder(BUILD[kind](3, 4, True), ScaledDot())
+    with pytest.raises(AssertionError, match="n × n"):
+        mixed(WORDS, begin(mixed))
+
+
+# Memory
+
+
+RADIUS = RATE = 64
+LONG, FEATURES = 32_768, 8
+
+
+def floats(action):
+    return peak_memory(action) / 4
+
+
+def budget(kind, n):
+    """n · (3 · radius + n / rate), or the part of it that the pattern has."""
+    return n * (3 * RADIUS * (kind != "atrous") + n // RATE * (kind != "local"))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_memory_grows_as_the_pattern_does(kind, causal, padded):
+    """And a few numbers a feature: contexts and gradients. A padding mask is drawn up in bytes before."""
+    attention = BUILD[kind](RADIUS, RATE, causal)
+    mask = torch.arange(LONG)[None] < LONG - 5 if padded else None
+    inputs = [torch.randn(LONG, FEATURES).requires_grad_() for _ in range(3)]
+
+    def forward():
+        with torch.no_grad():
+            return attention(*inputs, mask)
+
+    def both_ways():
+        return torch.autograd.grad(attention(*inputs, mask).sum(), inputs)
+
+    scores = budget(kind, LONG) * (1.25 if padded else 1)
+    assert floats(forward) < scores + 5 * LONG * FEATURES
+    assert floats(both_ways) < scores + 10 * LONG * FEATURES
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("kind", ["local", "atrous"])
+def test_memory_grows_with_the_length_alone(kind, padded):
+    """Also that of classes, where the kernel takes scores in blocks and one row of a mask is for all."""
+    attention = BUILD[kind](RADIUS, RATE, False)
+    peaks = []
+    for n in (8_192, 16_384, 32_768):
+        x, mask = torch.randn(n, FEATURES), torch.arange(n)[None] < n - 5 if padded else None
+        peaks.append(floats(lambda x=x, mask=mask: attention(x, x, x, mask)))
+    assert peaks[2] - peaks[1] < 2.2 * (peaks[1] - peaks[0])
+
+
+def test_the_definition_needs_more_than_four_gigabytes_where_the_tiles_do_not():
+    n = 1_024
+    x, attention = torch.randn(n, FEATURES), PatternAttention(patterns.local(RADIUS))
+    dense = peak_memory(lambda: attention.weights(x, x) @ x)
+    assert dense > 4 * n**2  # which also shows that the measure sees what is held in between
+    assert dense / n**2 * LONG**2 > 4 * 2**30
+    x = torch.randn(LONG, FEATURES)
+    assert peak_memory(lambda: LocalAttention(RADIUS)(x, x, x)) < 2**25
