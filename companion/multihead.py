@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_kind, check_mask, check_positive, check_size
+from companion.attention import Attention, check_mask, check_positive, check_size
 from companion.scores import ScaledDot
 
 
@@ -134,7 +134,8 @@ class MultiHeadAttention(nn.Module):
         Raises:
             TypeError: the attention inside is not scaled dot-product, which is all that PyTorch's computes.
         """
-        check_kind(self, self.attention, ScaledDot)
+        if type(self.attention) is not ScaledDot:  # a pattern is a ScaledDot too, one that sees less
+            raise TypeError(f"to_torch needs ScaledDot, not {type(self.attention).__name__}")
         size, sources = self.W_O.in_features, self.W_K.in_features
         other = nn.MultiheadAttention(size, self.heads, kdim=sources, vdim=sources, batch_first=True)
         other.to(self.W_O.weight)

@@ -193,7 +193,7 @@ def test_what_pytorch_has_and_we_have_not_is_an_error(options, message):
         MultiHeadAttention.from_torch(nn.MultiheadAttention(SIZE, HEADS, **options))
 
 
-@pytest.mark.parametrize("name", ["dot", "additive"])
+@pytest.mark.parametrize("name", ["dot", "additive", "local", "atrous", "sparse"])
 def test_what_pytorch_does_not_compute_is_not_handed_over(name):
     with pytest.raises(TypeError, match=f"needs ScaledDot, not {type(INSIDE[name]()).__name__}"):
         build(INSIDE[name]()).to_torch()
