@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.profiler import profile
 
 from companion import tiles
 from companion.patterns import atrous, both, causal, local
@@ -94,6 +95,14 @@ def test_adding_is_the_adjoint_of_cutting(cut):
     torch.testing.assert_close(after, x)
 
 
+def test_one_tile_is_written_at_once():
+    """Not in portions of its step, with which it does not overlap."""
+    x, new = drawn(2, 17, 3), drawn(2, 1, 5, 3)
+    with profile() as profiler:
+        Windows(3, 5, 1, 1).add(x, new)
+    assert sum(event.count for event in profiler.key_averages() if event.key == "aten::add_") <= 2
+
+
 # Pieces of a local pattern
 
 
@@ -127,6 +136,12 @@ def test_windows_are_little_more_than_a_neighbourhood(radius, ahead):
 def test_a_radius_beyond_the_sequence_is_one_window():
     (piece,) = local_pieces(7, 9, 10**9, 10**9)
     assert piece == Piece(Windows(0, 7, 7, 1), Windows(0, 9, 7, 1))
+
+
+def test_queries_with_all_their_neighbours_before_them_are_in_blocks_from_the_first_on():
+    (piece,) = local_pieces(3 * tiles.BLOCK, 200, 20, 0)
+    block, first = tiles.BLOCK, 200 - 3 * tiles.BLOCK
+    assert piece == Piece(Windows(0, block, block, 3), Windows(first - 20, block + 20, block, 3))
 
 
 # Pieces of an atrous pattern
