@@ -133,6 +133,14 @@ def test_windows_are_little_more_than_a_neighbourhood(radius, ahead):
     assert all(p.queries.width == max(tiles.BLOCK, radius // 2) for p in between)
 
 
+def test_between_the_ends_all_queries_are_in_blocks():
+    assert local_pieces(200, 200, 20, 20) == [
+        Piece(Windows(0, 20, 20, 1), Windows(0, 40, 20, 1)),
+        Piece(Windows(20, 32, 32, 5), Windows(0, 72, 32, 5)),
+        Piece(Windows(180, 20, 20, 1), Windows(160, 40, 20, 1)),
+    ]
+
+
 def test_a_radius_beyond_the_sequence_is_one_window():
     (piece,) = local_pieces(7, 9, 10**9, 10**9)
     assert piece == Piece(Windows(0, 7, 7, 1), Windows(0, 9, 7, 1))
