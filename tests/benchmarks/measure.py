@@ -1,4 +1,4 @@
-"""Two ways of doing the same, measured in turn in one run. What counts is the ratio, not the seconds."""
+"""Ways of doing the same, measured in turn in one run. What counts is the ratio, not the seconds."""
 
 import resource
 import statistics
@@ -28,11 +28,15 @@ def report(name: str, ours: list[float], other: list[float], unit: str, goal: st
     )
 
 
+def in_turn(actions: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each, measured in turn, after one round that does not count."""
+    times = [{name: seconds(action) for name, action in actions.items()} for _ in range(rounds + 1)]
+    return {name: [one[name] for one in times[1:]] for name in actions}
+
+
 def compare(name: str, ours: Callable, other: Callable, goal: str, rounds: int = 9) -> None:
     """Time the two in turn, after one round that does not count."""
-    ours(), other()
-    times = [(seconds(ours), seconds(other)) for _ in range(rounds)]
-    report(name, [a for a, _ in times], [b for _, b in times], "s", goal)
+    report(name, *in_turn({"ours": ours, "other": other}, rounds).values(), "s", goal)
 
 
 def peak_of_this_process() -> float:
