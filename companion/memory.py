@@ -9,8 +9,8 @@ from pathlib import Path
 from torch.profiler import ProfilerActivity, profile
 
 
-def peak_memory(run: Callable[[], object]) -> int:
-    """The most bytes that PyTorch holds on the CPU at once while ``run()`` lasts, beyond what it held before.
+def peak_memory(run: Callable[..., object], *inputs: object) -> int:
+    """The most bytes that PyTorch holds on the CPU at once while ``run(*inputs)`` lasts, beyond what it held before.
 
     ::
 
@@ -20,7 +20,7 @@ def peak_memory(run: Callable[[], object]) -> int:
     depend on the machine, nor on what the system has kept for later. The result of ``run`` counts.
     """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        kept = run()  # until the profile ends
+        kept = run(*inputs)  # until the profile ends
     del kept
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"

@@ -280,6 +280,27 @@ def loops_look(h, g, z, e, W, b, mask):
     return result
 
 
+def loops_strided(i, j, stride):
+    rows = [[y <= x and (x - y <= stride or (x - y) % stride == 0) for y in j[0]] for x in i[:, 0]]
+    return torch.tensor(rows)
+
+
+def loops_by_class(x, rate):
+    columns = -(-x.shape[1] // rate)
+    classes = [x[:, first::rate] for first in range(rate)]
+    return torch.stack([functional.pad(c, (0, 0, 0, columns - c.shape[1])) for c in classes], 1)
+
+
+def joined_by_logaddexp(context, lse, other, other_lse):
+    both = torch.logaddexp(lse, other_lse)
+    return (lse - both).exp()[..., None] * context + (other_lse - both).exp()[..., None] * other
+
+
+def loops_join(context, lse, other, other_lse):
+    sums = torch.stack([lse, other_lse], -1).softmax(-1)
+    return torch.einsum("bnp,bnpv->bnv", sums, torch.stack([context, other], 2))
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
@@ -327,6 +348,11 @@ def loops_look(h, g, z, e, W, b, mask):
         ("6.3", loops_next),
         ("6.4", lambda x, y, e: functional.cross_entropy(x, y, reduction="none", label_smoothing=e)),
         ("6.4", loops_smoothed),
+        ("7.1", loops_strided),
+        ("7.1", lambda i, j, s: torch.where(i - j > s, (i - j) % s == 0, j <= i)),
+        ("7.2", loops_by_class),
+        ("7.3", joined_by_logaddexp),
+        ("7.3", loops_join),
     ],
 )
 def test_right_is_right_however_it_is_written(number, function):
@@ -713,6 +739,12 @@ NEW = [
     ("6.4", lambda x, y, e: functional.cross_entropy(x, y, label_smoothing=e), "give each word's loss"),
     ("6.4", lambda x, y, e: functional.cross_entropy(x, y, reduction="none"), "Nothing is smoothed"),
     ("6.4", lambda x, y, e: loops_smoothed(x, y, e) / 7, "every value is 0.1429 times"),
+    ("7.1", lambda i, j, s: (j <= i) and (i - j <= s), "not with `and`"),
+    ("7.1", lambda i, j, s: loops_strided(i, j, s) & (i - j <= s), "The far part is missing"),
+    ("7.2", lambda x, r: x.view(2, r, -1, 5), "do not fill rows of 3"),
+    ("7.2", lambda x, r: loops_by_class(x, r).mT, "The axes are in another order"),
+    ("7.3", lambda c, s, o, t: (t - s).sigmoid() * o + (s - t).sigmoid() * c, "give them one of size 1"),
+    ("7.3", lambda c, s, o, t: loops_join(c, s, o, t).detach(), "no gradient reaches"),
 ]
 
 

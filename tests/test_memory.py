@@ -26,6 +26,10 @@ def test_what_is_held_at_once(run, count):
     assert peak_memory(run) == count * BYTES
 
 
+def test_inputs_are_handed_on():
+    assert peak_memory(torch.add, torch.ones(NUMBERS), 1) == BYTES
+
+
 def test_what_was_there_before_does_not_count():
     held = [torch.empty(NUMBERS)]
 

@@ -1,6 +1,6 @@
 """Check an answer to an exercise of the book: ``check("2.1", my_function)`` says right, or what is wrong."""
 
-from companion.exercises import attention, bahdanau, convs2s, hard, luong, seq2seq, transformer
+from companion.exercises import attention, bahdanau, convs2s, hard, luong, seq2seq, sparse, transformer
 from companion.exercises.exercise import Answer, diagnose
 
 _EXERCISES = {
@@ -11,6 +11,7 @@ _EXERCISES = {
     **luong.EXERCISES,
     **convs2s.EXERCISES,
     **transformer.EXERCISES,
+    **sparse.EXERCISES,
 }
 
 
