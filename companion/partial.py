@@ -49,7 +49,6 @@ class Joined(torch.autograd.Function):
     def backward(ctx: Any, gradient: Float[Tensor, "b q v"]) -> tuple[Tensor | None, ...]:
         """What each piece gives to query, key and value, added where it was cut from."""
         query, key, value, context, lse, *biases = ctx.saved_tensors
-        gradient = gradient.contiguous()
         found = tuple(torch.zeros_like(x) for x in (query, key, value))
         for (queries, keys), bias in zip(ctx.pieces, biases, strict=True):
             upon = queries.cut(gradient), queries.cut(context), queries.cut(lse), queries.cut(query)

@@ -124,4 +124,4 @@ def atrous_pieces(queries: int, keys: int, rate: int) -> list[Piece]:
 def _classes(length: int, rate: int, first: int, end: int) -> Classes:
     """The classes of some columns, if rows of ``rate`` positions are laid so that the last row is full."""
     begin = (first + length) % rate
-    return Classes(begin, end - first, rate, max(-(-(length - begin) // rate), 0))
+    return Classes(begin, end - first, rate, -(-(length - begin) // rate))
