@@ -16,7 +16,7 @@ from companion.blocks import Order, find_blocks
 from companion.patterns import Rule
 from companion.sparse import PatternAttention, check_sequence
 
-KERNELS = 64  # compiled ones, after which PyTorch raises an error
+KERNELS = 128  # compiled ones, after which PyTorch raises an error
 LOWEST = -1e30  # in place of −∞, as the difference of two is no number
 
 # For fixed lengths, as PyTorch 2.13 writes C++ that does not compile if they vary. In full or not at all:
@@ -36,7 +36,7 @@ class FlexAttention(PatternAttention):
     memory. A mask is looked up for each score: what it hides is computed.
 
     Source: Dong et al. 2024 (Flex Attention). The kernel takes seconds to compile, when first called and
-    again for another kind of rule, shape or mask; after 64 of them PyTorch raises an error. A model that is
+    again for another kind of rule, shape or mask; after 128 of them PyTorch raises an error. A model that is
     compiled around it gets a graph break. No float64; on a GPU, no fewer than 16 features.
 
     Raises:

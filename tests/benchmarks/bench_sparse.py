@@ -27,6 +27,7 @@ HEADS, SIZE, RADIUS, RATE, LENGTH = 8, 64, 64, 64, 8192
 GPU = torch.cuda.is_available()
 KIND = {"device": "cuda", "dtype": torch.bfloat16} if GPU else {"device": "cpu", "dtype": torch.float32}
 LENGTHS = [4096, 8192, 16384, 32768, 65536] if GPU else [1024, 2048, 4096, 8192, 16384, 32768]
+ROUNDS = 9 if GPU else 3
 LONGEST = {"dense": 65536 if GPU else 8192}  # beyond it, not measured: on a CPU it would take minutes
 OURS = {
     "local": LocalAttention(RADIUS),
@@ -91,7 +92,7 @@ def growth(ways: dict[str, Callable]) -> list[dict]:
     for length in LENGTHS:
         race, line = Race(length), f"{length:9,}"
         measured = {name: way for name, way in ways.items() if length <= LONGEST.get(name, length)}
-        forward, both = race.forward(measured, 3), race.backward(measured, 3)
+        forward, both = race.forward(measured, ROUNDS), race.backward(measured, ROUNDS)
         for name in ways:
             if name not in measured:
                 line += f"{'–':>25}"
@@ -123,7 +124,7 @@ def floors() -> None:
     for name, goal in [("local", "at least 1"), ("sparse", "at least 10")]:
         other = f"FlexAttention {name}"
         report(f"{name}, forward, against {other}", times[name], times[other], "s", goal)
-    times = race.backward(OURS | {"dense": scaled_dot_product_attention}, 3)
+    times = race.backward(OURS | {"dense": scaled_dot_product_attention}, ROUNDS)
     for name in OURS:
         report(
             f"{name}, forward and backward, against dense", times[name], times["dense"], "s", "at least 10"
