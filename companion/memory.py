@@ -3,21 +3,20 @@
 import json
 import tempfile
 from collections.abc import Callable
-from itertools import accumulate
 from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile
 
 
 def peak_memory(run: Callable[..., object], *inputs: object) -> int:
-    """The most bytes that PyTorch holds on the CPU at once while ``run(*inputs)`` lasts, beyond what it held before.
+    """The most bytes that ``run(*inputs)`` has allocated on the CPU and not yet freed, its result included.
 
     ::
 
-        peak = max over time of Σ (bytes allocated − bytes freed since the start)
+        peak = max over time of Σ bytes of the blocks allocated since the start and still held
 
     It is read from the allocations that PyTorch's profiler notes, inside its kernels too, so it does not
-    depend on the machine, nor on what the system has kept for later. The result of ``run`` counts.
+    depend on what the system has kept for later. What was there before does not count, even if it is freed.
     """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         kept = run(*inputs)  # until the profile ends
@@ -26,8 +25,14 @@ def peak_memory(run: Callable[..., object], *inputs: object) -> int:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         events = json.loads(path.read_text("utf-8"))["traceEvents"]
-    moved = [(event["ts"], event["args"]) for event in events if event["name"] == "[memory]"]
-    on_the_cpu = [
-        args["Bytes"] for _, args in sorted(moved, key=lambda one: one[0]) if not args["Device Type"]
-    ]
-    return max(accumulate(on_the_cpu, initial=0))
+    noted = [event for event in events if event["name"] == "[memory]" and not event["args"]["Device Type"]]
+    held, total, peak = dict[int, int](), 0, 0
+    for event in sorted(noted, key=lambda event: event["ts"]):
+        address, size = event["args"]["Addr"], event["args"]["Bytes"]
+        if size > 0:
+            held[address] = size
+            total += size
+        else:
+            total -= held.pop(address, 0)
+        peak = max(peak, total)
+    return peak
