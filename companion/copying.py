@@ -34,13 +34,16 @@ class Copying:
     with tokens, and answers at each place with the scores of the next one.
 
     Raises:
-        ValueError: the passages have different lengths, or the gap is below 1.
+        ValueError: the passages have different lengths or fewer than 2 characters, there are none to train on
+            or to test with, or the gap is below 1.
     """
 
     def __init__(self, train: Sequence[str], test: Sequence[str], gap: int = 1):
+        if not train or not test:
+            raise ValueError(f"{len(train)} passages to train on and {len(test)} to test with: both need one")
         lengths = {len(passage) for passage in (*train, *test)}
-        if len(lengths) != 1:
-            raise ValueError(f"the passages must have one length, not {sorted(lengths)}")
+        if len(lengths) != 1 or min(lengths) < 2:
+            raise ValueError(f"the passages must have one length, at least 2, not {sorted(lengths)}")
         if gap < 1:
             raise ValueError(f"at least one separator must stand before the copy, not {gap}")
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])

@@ -51,8 +51,22 @@ def test_the_history_has_both():
 
 
 def test_passages_of_different_lengths_are_an_error():
-    with pytest.raises(ValueError, match=r"one length, not \[4, 5\]"):
+    with pytest.raises(ValueError, match=r"one length, .* not \[4, 5\]"):
         Copying(TRAIN, ["abca"])
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_passages_of_which_nothing_is_to_be_told_are_an_error(length):
+    """The first character costs nothing, so there must be a second."""
+    with pytest.raises(ValueError, match=rf"at least 2, not \[{length}\]"):
+        Copying(["a" * length], ["b" * length])
+
+
+def test_nothing_to_train_on_or_to_test_with_is_an_error():
+    with pytest.raises(ValueError, match="0 passages to train on and 2 to test"):
+        Copying([], TEST)
+    with pytest.raises(ValueError, match="3 passages to train on and 0 to test"):
+        Copying(TRAIN, [])
 
 
 def test_no_separator_is_an_error():
