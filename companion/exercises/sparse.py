@@ -86,8 +86,7 @@ BY_CLASS = Exercise(
         "The last positions are cut off: m is rounded up, and zeros fill the end.": lambda x, r: (
             x[:, : x.shape[1] // r * r].unflatten(1, (-1, r)).transpose(1, 2)
         ),
-        "There is one row of zeros too many: where the rate divides the length nothing is to be filled, so "
-        "it is -n % rate, not rate - n % rate + rate.": lambda x, r: (
+        "There is one row of zeros too many: only the last row is filled, with -n % rate zeros.": lambda x, r: (
             pad(x, (0, 0, 0, -x.shape[1] % r + r)).unflatten(1, (-1, r)).transpose(1, 2)
         ),
         "The last position is repeated where zeros should stand.": lambda x, r: _by_class(
