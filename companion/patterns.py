@@ -43,7 +43,7 @@ def atrous(rate: int) -> Rule:
 def strided(stride: int) -> Rule:
     """What came at most ``stride`` ago, and every ``stride``-th before: ``j ≤ i``, local or atrous.
 
-    Source: Child et al. 2019, section 4.2: the union of A⁽¹⁾ and A⁽²⁾. Their code sees one position fewer in
+    Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾. Their code sees one position fewer in
     A⁽¹⁾, the one that A⁽²⁾ sees too: the union is the same.
 
     Raises:
@@ -59,7 +59,7 @@ def fixed(stride: int, expressive: int = 1) -> Rule:
 
         j ≤ i and (⌊j / stride⌋ = ⌊i / stride⌋ or j mod stride ≥ stride − expressive)
 
-    Source: Child et al. 2019, section 4.2, the union of A⁽¹⁾ and A⁽²⁾; ``expressive`` is the paper's c.
+    Source: Child et al. 2019, section 4.3, the union of A⁽¹⁾ and A⁽²⁾; ``expressive`` is the paper's c.
 
     Raises:
         ValueError: a size is below 1, or ``expressive`` is above the stride.

@@ -150,7 +150,7 @@ class SparseAttention(TiledAttention):
         |i − j| ≤ radius or (i − j) mod rate = 0
 
     The two parts are computed apart and joined, where each key counts once. If ``causal``, and with radius
-    and rate alike, it is Child et al.'s strided attention (2019, section 4.2).
+    and rate alike, it is Child et al.'s strided attention (2019, section 4.3).
 
     Raises:
         ValueError: the radius or the rate is below 1; or as :class:`PatternAttention`.
