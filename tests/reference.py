@@ -776,3 +776,61 @@ def beam(next_log_probs, max_length, width, penalty=0.0):
     finished += alive
     finished.sort(key=lambda pair: -pair[1] / length_penalty(len(pair[0]), penalty))
     return finished[:width]
+
+
+# Synthesizer (Tay et al. 2021)
+
+
+def layer(parameters, x, head):
+    """x W + b, of one head where there are several"""
+    weight, bias = (
+        parameters[name] if head is None else parameters[name][head] for name in ("weight", "bias")
+    )
+    return [dot(x, [row[e] for row in weight]) + bias[0][e] for e in range(len(bias[0]))]
+
+
+def relu(x):
+    """max(0, x), element by element"""
+    return [max(0.0, number) for number in x]
+
+
+def dense_scores(parameters, x, i, length, head=None):
+    """B_i = F(x_i), F two layers   (section 3.1)"""
+    hidden = relu(layer(part(parameters, "hidden"), x, head))
+    return layer(part(parameters, "output"), hidden, head)[:length]
+
+
+def factorized_dense_scores(parameters, x, i, length, head=None):
+    """C_i = H_A(A_i) * H_B(B_i): A tiled whole, each entry of B repeated   (section 3.3)"""
+    hidden = relu(layer(part(parameters, "hidden"), x, head))
+    a, b = (layer(part(parameters, name), hidden, head) for name in "AB")
+    tiled = [number for _ in b for number in a]
+    repeated = [number for number in b for _ in a]
+    return times(tiled, repeated)[:length]
+
+
+def random_scores(parameters, x, i, length, head=None):
+    """R_i   (section 3.2)"""
+    table = parameters["R"] if head is None else parameters["R"][head]
+    return table[i][:length]
+
+
+def factorized_random_scores(parameters, x, i, length, head=None):
+    """(R_1 R_2ᵀ)_i   (section 3.3)"""
+    first, second = (parameters[name] if head is None else parameters[name][head] for name in ("R_1", "R_2"))
+    return [dot(first[i], row) for row in second[:length]]
+
+
+# Attention over attention (Cui et al. 2017)
+
+
+def columns(matrix):
+    """The matrix with rows and columns exchanged."""
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def attention_over_attention(scores):
+    """s_i = Σ_t α(t)_i β_t   (equations 3 to 6): a row of M for each word of the document, none is padding"""
+    alpha = [softmax(column) for column in columns(scores)]
+    beta = [math.fsum(column) / len(scores) for column in columns([softmax(row) for row in scores])]
+    return [math.fsum(a[i] * b for a, b in zip(alpha, beta, strict=True)) for i in range(len(scores))]

@@ -15,6 +15,7 @@ from companion.location import LocationSensitive
 from companion.multihead import MultiHeadAttention
 from companion.scores import MLP, Bilinear, Concat, Cosine, Dot, ScaledDot
 from companion.sparse import AtrousAttention, LocalAttention, SparseAttention
+from companion.synthesizer import Dense, FactorizedDense, FactorizedRandom, FixedRandom, Mixture, Random
 from tests import reference, test_contract
 from tests.tiny import close, spread
 
@@ -32,6 +33,12 @@ INSIDE = {
     "concat": lambda: Concat(HEAD, HEAD, 5),
     "mlp": lambda: MLP(HEAD, HEAD, 5, layers=3),
     "aligned": lambda: Aligned(HEAD, 5),
+    "dense": lambda: Dense(HEAD, KEYS),
+    "factorized dense": lambda: FactorizedDense(HEAD, 2, 4),
+    "random": lambda: Random(KEYS),
+    "fixed random": lambda: FixedRandom(KEYS),
+    "factorized random": lambda: FactorizedRandom(KEYS, 2),
+    "mixture": lambda: Mixture(ScaledDot(), Dense(HEAD, KEYS), Random(KEYS)),
     "luong location": lambda: Location(HEAD, KEYS),
     "local": lambda: LocalAttention(7),
     "atrous": lambda: AtrousAttention(1),

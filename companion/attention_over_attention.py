@@ -1,0 +1,158 @@
+"""Readers that answer a question with a word of a document: attention sum, and attention over attention."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from companion.attention import check_positive, masked_softmax
+from companion.embedding import Embedding
+from companion.recurrent import check_even, run_packed, source_mask
+
+
+def attention_over_attention(
+    scores: Float[Tensor, "*b n m"], document: Bool[Tensor, "*b n"], question: Bool[Tensor, "*b m"]
+) -> Float[Tensor, "*b n"]:
+    """How much each word of a document is asked for: by each word of a question, as much as that one counts.
+
+    ::
+
+        α(t)_i = softmax of M_it over i,   β(i)_t = softmax of M_it over t
+        β_t = mean of β(i)_t over the document's words,   s_i = Σ_t α(t)_i β_t
+
+    ``document`` and ``question`` are masks of their words. The shares of a document's words sum to 1, and are
+    zero where document or question have no words. Source: Cui et al. 2017, equations (3) to (6).
+
+    Raises:
+        TypeError, ValueError: as :func:`~companion.attention.masked_softmax`.
+    """
+    alpha = masked_softmax(scores.mT, document.unsqueeze(-2))  # *b m n
+    beta = masked_softmax(scores, question.unsqueeze(-2))  # *b n m
+    words = document.unsqueeze(-1)
+    count = (beta * words).sum(-2) / words.sum(-2).clamp(min=1)
+    return (count.unsqueeze(-2) @ alpha).squeeze(-2)
+
+
+def occurrences(
+    shares: Float[Tensor, "b n"], document: Int[Tensor, "b n"], words: Int[Tensor, "b c"]
+) -> Float[Tensor, "b c"]:
+    """The probability of each word: the sum of the shares of the places where it stands.
+
+    ::
+
+        P(w) = Σ_{i: d_i = w} s_i
+
+    It is zero for a word that does not stand in the document. Source: Kadlec et al. 2016, equation (3).
+    """
+    places = words.unsqueeze(-1) == document.unsqueeze(1)
+    return (places * shares.unsqueeze(1)).sum(-1)
+
+
+class Reader(nn.Module, ABC):
+    """Document and question, each read by a bidirectional GRU, to find the answer's places.
+
+    The embedding is common to both. ``size`` counts the features of both directions together.
+
+    Raises:
+        ValueError: a size is below 1, or ``size`` is odd.
+    """
+
+    def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
+        super().__init__()
+        check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
+        check_even(size=size)
+        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.document_rnn, self.question_rnn = (
+            nn.GRU(embedding_size, size // 2, batch_first=True, bidirectional=True) for _ in range(2)
+        )
+
+    @abstractmethod
+    def look(
+        self,
+        states: Float[Tensor, "b n d"],
+        document: Bool[Tensor, "b n"],
+        asked: Float[Tensor, "b m d"],
+        question: Bool[Tensor, "b m"],
+    ) -> Float[Tensor, "b n"]:
+        """The share of each place of the document, from both texts' states and the masks of their words."""
+
+    def forward(self, document: Int[Tensor, "b n"], question: Int[Tensor, "b m"]) -> Float[Tensor, "b n"]:
+        """The probability of each place of the document; they sum to 1.
+
+        Raises:
+            ValueError: a document or a question is empty, has padding before a word, or a token outside the
+                vocabulary.
+        """
+        words, asked_words = source_mask(document), source_mask(question)
+        states, _ = run_packed(self.document_rnn, self.embedding(document), words)
+        asked, _ = run_packed(self.question_rnn, self.embedding(question), asked_words)
+        return self.look(states, words, asked, asked_words)
+
+
+class AttentionSum(Reader):
+    """One vector asks: what the question's words come to in both directions.
+
+    ::
+
+        u = [→h_m; ←h_1],   s = softmax over the document of h_iᵀ u
+
+    Source: Kadlec et al. 2016, section 3.
+    """
+
+    def look(
+        self,
+        states: Float[Tensor, "b n d"],
+        document: Bool[Tensor, "b n"],
+        asked: Float[Tensor, "b m d"],
+        question: Bool[Tensor, "b m"],
+    ) -> Float[Tensor, "b n"]:
+        """The softmax of each state's product with the question's vector."""
+        last = question.sum(-1, keepdim=True).unsqueeze(-1) - 1
+        forward, backward = asked.chunk(2, -1)
+        summary = torch.cat([forward.take_along_dim(last, 1), backward[:, :1]], -1)
+        return masked_softmax((states @ summary.mT).squeeze(-1), document)
+
+
+class AttentionMean(Reader):
+    """Each word of the question asks, and all count alike.
+
+    ::
+
+        M = h_document h_questionᵀ,   s = mean over t of the softmax of M_it over i
+
+    It is attention over attention without the second attention.
+    """
+
+    def look(
+        self,
+        states: Float[Tensor, "b n d"],
+        document: Bool[Tensor, "b n"],
+        asked: Float[Tensor, "b m d"],
+        question: Bool[Tensor, "b m"],
+    ) -> Float[Tensor, "b n"]:
+        """The mean of the question's words' attentions, padding left out."""
+        alpha = masked_softmax(asked @ states.mT, document[:, None])
+        words = question.unsqueeze(-1)
+        return (alpha * words).sum(1) / words.sum(1)
+
+
+class AttentionOverAttention(Reader):
+    """Each word of the question asks, and the document says how much each counts.
+
+    ::
+
+        M = h_document h_questionᵀ,   s = attention_over_attention(M)
+
+    Source: Cui et al. 2017, section 3.
+    """
+
+    def look(
+        self,
+        states: Float[Tensor, "b n d"],
+        document: Bool[Tensor, "b n"],
+        asked: Float[Tensor, "b m d"],
+        question: Bool[Tensor, "b m"],
+    ) -> Float[Tensor, "b n"]:
+        """The attention over the question's words' attentions."""
+        return attention_over_attention(states @ asked.mT, document, question)
