@@ -175,6 +175,12 @@ def test_heads_as_multi_head_attention_makes_them_and_expanded_gradients(kind, c
         close(a, b)
 
 
+def test_features_need_not_be_neighbours_in_memory(kind, causal):
+    """PyTorch's kernel takes them for it: its context would be wrong, without an error."""
+    across = [drawn(2, SIZE, 13, seed=i).requires_grad_() for i in range(3)]
+    is_its_definition(BUILD[kind](2, 3, causal), [x.mT for x in across])
+
+
 def test_one_tensor_may_be_query_key_and_value(kind, causal):
     x, attention = drawn(2, 13, SIZE).requires_grad_(), BUILD[kind](2, 3, causal)
     same_gradients(attention(x, x, x), definition(attention, x, x, x), [x])
