@@ -46,6 +46,13 @@ def test_another_position_is_used():
         reader(torch.ones(1, 8, dtype=torch.int64))
 
 
+def test_what_the_last_layer_leaves_is_normalised():
+    reader = model(LocalAttention(1, causal=True))
+    with torch.no_grad():
+        reader.norm.weight.zero_()
+    assert torch.equal(reader(TOKENS), reader.output.bias.expand(2, 7, 11))
+
+
 @pytest.mark.parametrize("attention", [None, LocalAttention(2)])
 def test_an_attention_that_looks_ahead_is_an_error(attention):
     with pytest.raises(ValueError, match="of layer 1 is not causal"):
