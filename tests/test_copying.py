@@ -43,6 +43,13 @@ def test_bits_of_new_and_copied_characters():
     assert task.bits(Copier(words, distance=6)).copied > 10
 
 
+def test_nothing_is_dropped_where_bits_are_counted():
+    task = Copying(TRAIN, TEST)
+    model = nn.Sequential(Copier(len(task.characters), distance=6), nn.Dropout(0.9))
+    assert task.bits(model) == task.bits(model[0])
+    assert model.training
+
+
 def test_the_history_has_both():
     task = Copying(TRAIN, TEST)
     model = nn.Sequential(nn.Embedding(len(task.characters), 8), nn.Linear(8, len(task.characters)))
