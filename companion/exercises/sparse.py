@@ -86,7 +86,7 @@ BY_CLASS = Exercise(
         "The last positions are cut off: m is rounded up, and zeros fill the end.": lambda x, r: (
             x[:, : x.shape[1] // r * r].unflatten(1, (-1, r)).transpose(1, 2)
         ),
-        "There is one row of zeros too many: only the last row is filled, with -n % rate zeros.": lambda x, r: (
+        "A row of zeros is too many: only the last row is filled, with -n % rate zeros.": lambda x, r: (
             pad(x, (0, 0, 0, -x.shape[1] % r + r)).unflatten(1, (-1, r)).transpose(1, 2)
         ),
         "The last position is repeated where zeros should stand.": lambda x, r: _by_class(
