@@ -475,6 +475,15 @@ def budget(kind, n):
     return n * (3 * RADIUS * (kind != "atrous") + n // RATE * (kind != "local"))
 
 
+def test_a_mask_for_all_heads_is_not_kept_for_each(kind, causal):
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        BUILD[kind](2, 3, causal)(*sequence(40, batch=(5,)), some_mask(1, 40))
+    biases = kept[5:]  # after query, key, value, context and what the weights were divided by
+    assert biases
+    assert all(len(bias) == 1 for bias in biases)
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_memory_grows_as_the_pattern_does(kind, causal, padded):
     """And a few numbers a feature: contexts and gradients. A padding mask is drawn up in bytes before."""
