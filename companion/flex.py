@@ -44,7 +44,7 @@ class FlexAttention(PatternAttention):
         ValueError: as :class:`~companion.sparse.PatternAttention`.
     """
 
-    rate = 1  #: the kernel gets the sequence sorted by position mod this: as it is
+    rate = 1  #: the kernel gets the sequence sorted by position mod this, with 1 as it is
 
     def forward(
         self,
