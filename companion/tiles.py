@@ -13,7 +13,7 @@ from companion.patterns import Rule
 # Measured on a CPU: smaller blocks are not faster, and larger pieces take memory in amounts that an allocator
 # does not keep for the next piece.
 BLOCK = 32  # queries that share a window, at least
-TILES = 32  # such blocks in a piece, at most
+TILES = 64  # such blocks in a piece, at most
 
 
 class Windows(NamedTuple):
