@@ -108,7 +108,7 @@ def growth(ways: dict[str, Callable]) -> list[dict]:
 
 
 def floors() -> None:
-    """What the issue of sparse attention must reach on a CPU."""
+    """Ratios on a CPU, each with what it is to reach at least."""
     race = Race(LENGTH)
     mask = dense(OURS["sparse"].rule, LENGTH)
     ways = OURS | {
