@@ -1,4 +1,4 @@
-"""Patterns for PyTorch's FlexAttention, whose kernel is compiled from the rule. Needs PyTorch 2.9.
+"""Patterns for PyTorch's FlexAttention, whose kernel is compiled from the rule.
 
 Made for a GPU. On a CPU the kernel has no gradient; :mod:`companion.sparse` has one, and is faster there.
 """

@@ -39,7 +39,10 @@ class Windows(NamedTuple):
             place.add_(tile)
 
     def _places(self, x: Tensor, tiles: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Where in ``x`` the tiles belong, in portions that do not overlap, for they are written to."""
+        """Where in ``x`` the tiles belong, to write to: no two in a portion overlap.
+
+        Not by ``unfold``: written to through its views, a compiled graph is wrong without a word.
+        """
         step = self.step if self.number > 1 else self.width
         for first in range(0, self.width, step):
             part = tiles[..., first : first + step, :]
