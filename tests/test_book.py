@@ -107,7 +107,7 @@ def test_no_file_has_an_address_of_its_own():
     known = {f"git+{repository_url()}", repository_url()} - {"git+", ""}
     colab = "colab.research.google.com/github/" + "/".join(repository_url().split("/")[-2:])
     for path in tracked_files():
-        if path.suffix not in {".png", ".woff"}:
+        if path.suffix not in {".png", ".ico", ".woff"}:
             for address in ADDRESS.findall(path.read_text("utf-8")):
                 mine = address in known or (repository_url() and address.startswith(colab))
                 assert mine, f"{path.relative_to(ROOT)} names {address}"
@@ -166,3 +166,7 @@ def test_without_an_address_no_page_has_a_colab_button(html):
         assert not re.findall(
             r'href="[^"]*(?:colab\.|executablebooks/jupyter-book)[^"]*"', page.read_text("utf-8")
         )
+
+
+def test_a_browser_finds_an_icon_at_the_root(html):
+    assert (html / "favicon.ico").read_bytes().startswith(b"\x00\x00\x01\x00")
