@@ -63,6 +63,12 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
+def check_places(queries: int, keys: int) -> None:
+    """Raise a ``ValueError`` if there are more queries than keys, whose last positions they are."""
+    if queries > keys > 0:
+        raise ValueError(f"{queries} queries cannot be among the positions of {keys} keys")
+
+
 def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
     """Raise a ``TypeError`` unless the attention is of the kind that its owner needs."""
     if not isinstance(attention, kind):

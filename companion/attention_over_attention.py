@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from companion.attention import check_positive, masked_softmax
 from companion.embedding import Embedding
+from companion.pooling import last_pooling, mean_pooling
 from companion.recurrent import check_even, run_packed, source_mask
 
 
@@ -29,9 +30,7 @@ def attention_over_attention(
     """
     alpha = masked_softmax(scores.mT, document.unsqueeze(-2))  # *b m n
     beta = masked_softmax(scores, question.unsqueeze(-2))  # *b n m
-    words = document.unsqueeze(-1)
-    count = (beta * words).sum(-2) / words.sum(-2).clamp(min=1)
-    return (count.unsqueeze(-2) @ alpha).squeeze(-2)
+    return (mean_pooling(beta, document).unsqueeze(-2) @ alpha).squeeze(-2)
 
 
 def occurrences(
@@ -108,10 +107,9 @@ class AttentionSum(Reader):
         question: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
         """The softmax of each state's product with the question's vector."""
-        last = question.sum(-1, keepdim=True).unsqueeze(-1) - 1
         forward, backward = asked.chunk(2, -1)
-        summary = torch.cat([forward.take_along_dim(last, 1), backward[:, :1]], -1)
-        return masked_softmax((states @ summary.mT).squeeze(-1), document)
+        summary = torch.cat([last_pooling(forward, question), backward[:, 0]], -1)
+        return masked_softmax((states @ summary.unsqueeze(-1)).squeeze(-1), document)
 
 
 class AttentionMean(Reader):
@@ -133,8 +131,7 @@ class AttentionMean(Reader):
     ) -> Float[Tensor, "b n"]:
         """The mean of the question's words' attentions, padding left out."""
         alpha = masked_softmax(asked @ states.mT, document[:, None])
-        words = question.unsqueeze(-1)
-        return (alpha * words).sum(1) / words.sum(1)
+        return mean_pooling(alpha, question)
 
 
 class AttentionOverAttention(Reader):

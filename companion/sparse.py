@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from companion import patterns
-from companion.attention import check_mask
+from companion.attention import check_mask, check_places
 from companion.partial import Joined
 from companion.patterns import Rule
 from companion.scores import ScaledDot
@@ -178,8 +178,7 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
         axes = f"leading axes {tuple(query.shape[:-2])} and {tuple(key.shape[:-2])}"
         sizes = f"{query.shape[-1]} and {key.shape[-1]} features"
         raise ValueError(f"query and key may differ in their length alone, but have {sizes}, {axes}")
-    if shape[-2] > shape[-1] > 0:
-        raise ValueError(f"{shape[-2]} queries cannot be among the positions of {shape[-1]} keys")
+    check_places(*shape[-2:])
     if mask is not None:
         check_mask(mask, shape)
     return shape

@@ -12,7 +12,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_mask, check_positive, check_size, masked_softmax
+from companion.attention import (
+    Attention,
+    check_mask,
+    check_places,
+    check_positive,
+    check_size,
+    masked_softmax,
+)
 
 
 class Synthesizer(Attention, ABC):
@@ -42,8 +49,7 @@ class Synthesizer(Attention, ABC):
         queries, keys = query.shape[-2], key.shape[-2]
         if keys > self.max_length:
             raise ValueError(f"the sequence has {keys} positions, but the synthesizer only {self.max_length}")
-        if queries > keys > 0:
-            raise ValueError(f"{queries} queries cannot be among the positions of {keys} keys")
+        check_places(queries, keys)
         if self.heads is not None and (query.ndim < 3 or query.shape[-3] != self.heads):
             raise ValueError(f"a query of shape {tuple(query.shape)} has no axis of {self.heads} heads")
         return self.synthesize(query, max(keys - queries, 0), keys)

@@ -29,6 +29,7 @@ SIDEWAYS = {
     "multihead": {"scores"},
     "position": {"attention"},
     "patterns": {"attention"},
+    "attention_over_attention": {"pooling"},
     "partial": {"tiles"},
     "sparse": {"scores", "partial", "tiles"},
     "flex": {"scores", "sparse", "blocks"},
