@@ -301,9 +301,34 @@ def loops_join(context, lse, other, other_lse):
     return torch.einsum("bnp,bnpv->bnv", sums, torch.stack([context, other], 2))
 
 
+def loops_factorized(A, B):
+    columns, rows = A.shape[-1], B.shape[-1]
+    entries = [A[..., place % columns] * B[..., place // columns] for place in range(columns * rows)]
+    return torch.stack(entries, -1)
+
+
+def loops_table(R, value, mask):
+    rows = []
+    for words, may in zip(value, mask, strict=True):
+        exponentials = R[:, : len(words)].exp() * may
+        rows.append(exponentials / exponentials.sum(-1, keepdim=True) @ words)
+    return torch.stack(rows)
+
+
+def windows_by_offset(kernel):
+    n = (kernel.shape[-1] + 1) // 2
+    return kernel.unfold(-1, n, 1).flip(-2)
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
+        ("8.1", loops_factorized),
+        ("8.1", lambda A, B: torch.einsum("bnr,bnc->bnrc", B, A).reshape(2, 7, -1)),
+        ("8.1", lambda A, B: A.repeat(1, 1, 5) * B.repeat_interleave(3, -1)),
+        ("8.2", loops_table),
+        ("8.2", lambda R, v, m: masked_softmax(R[None, :, :7].expand(2, -1, -1), m[:, None]) @ v),
+        ("8.3", windows_by_offset),
         ("11.1", loops_gated),
         ("11.1", glu_gated),
         ("11.2", loops_look),
@@ -745,6 +770,16 @@ NEW = [
     ("7.2", lambda x, r: loops_by_class(x, r).mT, "The axes are in another order"),
     ("7.3", lambda c, s, o, t: (t - s).sigmoid() * o + (s - t).sigmoid() * c, "give them one of size 1"),
     ("7.3", lambda c, s, o, t: loops_join(c, s, o, t).detach(), "no gradient reaches"),
+    ("8.1", lambda A, B: A * B, "Give A and B axes of their own"),
+    ("8.1", lambda A, B: A.repeat(1, 1, 5) * B.repeat(1, 1, 3), "Both are tiled"),
+    ("8.1", lambda A, B: loops_factorized(B, A), "A and B have changed parts"),
+    ("8.1", lambda A, B: A.mT @ B, "The shape is (2, 3, 5), and should be (2, 7, 15)"),
+    ("8.2", lambda R, v, m: R.softmax(-1) @ v, "cut it"),
+    ("8.2", lambda R, v, m: R[:, :7].softmax(0) @ (v * m[..., None]), "The softmax runs over the queries"),
+    ("8.2", lambda R, v, m: (R[:, :7] - 9 * ~m[:, None]).softmax(-1) @ v, "of 30 values are not"),
+    ("8.3", lambda k: windows_by_offset(k).mT, "It is mirrored"),
+    ("8.3", lambda k: k.unfold(-1, 7, 1), "It goes by i + j"),
+    ("8.3", lambda k: k.unfold(-1, 14, 1), "n is (entries + 1) / 2"),
 ]
 
 

@@ -1,6 +1,16 @@
 """Check an answer to an exercise of the book: ``check("2.1", my_function)`` says right, or what is wrong."""
 
-from companion.exercises import attention, bahdanau, convs2s, hard, luong, seq2seq, sparse, transformer
+from companion.exercises import (
+    attention,
+    bahdanau,
+    convs2s,
+    hard,
+    luong,
+    seq2seq,
+    sparse,
+    synthesizer,
+    transformer,
+)
 from companion.exercises.exercise import Answer, diagnose
 
 _EXERCISES = {
@@ -12,6 +22,7 @@ _EXERCISES = {
     **convs2s.EXERCISES,
     **transformer.EXERCISES,
     **sparse.EXERCISES,
+    **synthesizer.EXERCISES,
 }
 
 

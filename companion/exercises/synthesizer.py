@@ -1,0 +1,154 @@
+"""The exercises of chapter 8: all products of two rows, a table as attention, and a table by offsets."""
+
+import torch
+from torch import Tensor
+
+from companion.exercises.exercise import Exercise, normal
+
+# 8.1: factorized scores
+
+
+def _factorized(A: Tensor, B: Tensor) -> Tensor:
+    return (B[..., :, None] * A[..., None, :]).flatten(-2)
+
+
+def _tiled(x: Tensor, times: int) -> Tensor:
+    return x.repeat(1, 1, times)
+
+
+def _repeated(x: Tensor, times: int) -> Tensor:
+    return x.repeat_interleave(times, -1)
+
+
+FACTORIZED = Exercise(
+    inputs={"A": normal(2, 7, 3, seed=81), "B": normal(2, 7, 5, seed=82)},
+    solution=_factorized,
+    mistakes={
+        "Both are tiled: repeat each entry of B, or entries come twice and others not at all.": lambda A, B: (
+            _tiled(A, B.shape[-1]) * _tiled(B, A.shape[-1])
+        ),
+        "Each entry of both is repeated: tile A, or entries come twice and others not at all.": lambda A, B: (
+            _repeated(A, B.shape[-1]) * _repeated(B, A.shape[-1])
+        ),
+        "A and B have changed parts: tile A, so that its entry is c where the position is r·a + c.": (
+            lambda A, B: _repeated(A, B.shape[-1]) * _tiled(B, A.shape[-1])
+        ),
+        "The entries are added: each score is a product.": lambda A, B: (
+            B[..., :, None] + A[..., None, :]
+        ).flatten(-2),
+        "The last two axes are still apart, (b, a): flatten them into one of a·b positions.": lambda A, B: (
+            B[..., :, None] * A[..., None, :]
+        ),
+        "The last two axes are still apart, and in the other order: row by row, (b, a), and then flat.": (
+            lambda A, B: A[..., :, None] * B[..., None, :]
+        ),
+        "This multiplies matrices, over the queries: a query's scores come of its own A and B alone.": (
+            lambda A, B: B.mT @ A
+        ),
+        "This is the softmax of the scores: leave them as they are.": lambda A, B: _factorized(A, B).softmax(
+            -1
+        ),
+    },
+    hints={"must match": "Give A and B axes of their own, (…, 1, a) and (…, b, 1), before you multiply."},
+)
+
+
+# 8.2: a table as attention
+
+
+def _table(R: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return _first(R, value).masked_fill(~mask[:, None], -torch.inf).softmax(-1) @ value
+
+
+def _first(R: Tensor, value: Tensor) -> Tensor:
+    return R[:, : value.shape[1]]
+
+
+TABLE = Exercise(
+    inputs={
+        "R": normal(5, 11, seed=83),
+        "value": normal(2, 7, 3, seed=84),
+        "mask": torch.arange(7) < torch.tensor([[7], [4]]),
+    },
+    solution=_table,
+    mistakes={
+        "There is no softmax: the weights of a query must sum to 1.": lambda R, v, m: (
+            _first(R, v).masked_fill(~m[:, None], 0) @ v
+        ),
+        "There is no softmax and no mask: the weights must sum to 1, over words alone.": lambda R, v, m: (
+            _first(R, v) @ v
+        ),
+        "The mask is not used: padding gets weight.": lambda R, v, m: _first(R, v).softmax(-1) @ v,
+        "The mask comes after the softmax: then the weights that are left do not sum to 1.": lambda R, v, m: (
+            _first(R, v).softmax(-1).masked_fill(~m[:, None], 0) @ v
+        ),
+        "The softmax comes before the table is cut: it is to sum to 1 over this sequence's words.": (
+            lambda R, v, m: _first(R.softmax(-1), v).masked_fill(~m[:, None], 0) @ v
+        ),
+        "The softmax runs over the queries: it must run over the keys, the last axis.": lambda R, v, m: (
+            _first(R, v).masked_fill(~m[:, None], -torch.inf).softmax(-2).nan_to_num() @ v
+        ),
+        "These are the last positions of the table: a shorter sequence uses the first.": lambda R, v, m: (
+            _table(R[:, -v.shape[1] :], v, m)
+        ),
+        "A masked score is 0: that is a score like any other, −∞ is none.": lambda R, v, m: (
+            _first(R, v).masked_fill(~m[:, None], 0).softmax(-1) @ v
+        ),
+    },
+    hints={
+        "must match|broadcast|Expected size|cannot be multiplied": (
+            "The table has 11 columns, but the sequence 7 positions: cut it. And a mask (b, n) needs an axis "
+            "for the queries: mask[:, None]."
+        ),
+    },
+)
+
+
+# 8.3: a table by offsets
+
+
+def _offsets(n: int) -> Tensor:
+    """How far each key j is to the right of each query i: j − i."""
+    return torch.arange(n) - torch.arange(n)[:, None]
+
+
+def _by_offset(kernel: Tensor) -> Tensor:
+    n = (kernel.shape[-1] + 1) // 2
+    return kernel[:, _offsets(n) + n - 1]
+
+
+def _middle(kernel: Tensor) -> int:
+    return (kernel.shape[-1] + 1) // 2
+
+
+BY_OFFSET = Exercise(
+    inputs={"kernel": normal(3, 13, seed=85)},
+    solution=_by_offset,
+    mistakes={
+        "It is mirrored: the offset is j − i, key minus query.": lambda k: _by_offset(k.flip(-1)),
+        "It goes by i + j: the offset is j − i.": lambda k: k[
+            :, torch.arange(_middle(k)) + torch.arange(_middle(k))[:, None]
+        ],
+        "It goes by the distance |j − i|: left and right are to differ.": lambda k: k[
+            :, _offsets(_middle(k)).abs() + _middle(k) - 1
+        ],
+        "The offset 0 is not in the middle: entry j − i + n − 1, and not j − i, which counts from the end.": (
+            lambda k: k[:, _offsets(_middle(k))]
+        ),
+        "It is one place off: the diagonal is entry n − 1.": lambda k: k[
+            :, (_offsets(_middle(k)) + _middle(k)) % k.shape[-1]
+        ],
+        "The rows go round: what is pushed out on one side must not come in on the other.": lambda k: k[
+            :, _offsets(_middle(k)) % _middle(k) + _middle(k) - 1
+        ],
+        "This is the softmax of the table: leave the scores as they are.": lambda k: _by_offset(k).softmax(
+            -1
+        ),
+    },
+    hints={
+        "out of bounds|out of range|maximum size": "The kernel has 2 n − 1 entries: n is (entries + 1) / 2."
+    },
+)
+
+
+EXERCISES = {"8.1": FACTORIZED, "8.2": TABLE, "8.3": BY_OFFSET}
