@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from companion import recipe
 from companion.data.examples import Labelled, Shuffled, one_by_one
-from companion.data.vocabulary import Vocabulary, pad
+from companion.data.vocabulary import Vocabulary, pad, pad_documents
 from companion.losses import Record, evaluating, label_loss, widen
 
 AT_ONCE = 256
@@ -72,8 +72,7 @@ class Classification:
     """Texts of known class to train on, and others to test with. It knows no model.
 
     A model is called with as many tensors of tokens as an example has texts, and answers with logits. Words
-    that are rarer than ``minimum_frequency`` in the training texts are ``<unk>``. Who wants the texts in
-    another shape, such as sentences of words, overrides :meth:`inputs`.
+    that are rarer than ``minimum_frequency`` in the training texts are ``<unk>``.
     """
 
     def __init__(self, train: Sequence[Example], test: Sequence[Example], minimum_frequency: int = 1):
@@ -122,3 +121,11 @@ class Classification:
     def accuracy(self, model: Any) -> float:
         """The share of held-out examples that the model classifies rightly."""
         return accuracy(model, self.test())
+
+
+class DocumentClassification(Classification):
+    """The same for models that read a document in sentences, which are the texts of an example."""
+
+    def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b s n"]]:
+        """What the model is called with: documents of sentences of tokens."""
+        return (pad_documents([[self.words.encode(text) for text in e.texts] for e in examples]),)

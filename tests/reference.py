@@ -300,16 +300,19 @@ def deep_output(parameters, state, embedded, looked):
 
 def encoder(parameters, source):
     """→h_j = GRU(x_j, →h_{j−1}),   ←h_j = GRU(x_j, ←h_{j+1}),   h_j = [→h_j; ←h_j]   (section 3.2)"""
-    words = [parameters["embedding.weight"][token] for token in source]
-    rnn = part(parameters, "rnn")
+    return both_ways(part(parameters, "rnn"), [parameters["embedding.weight"][token] for token in source])
+
+
+def both_ways(parameters, inputs):
+    """A bidirectional GRU over vectors: what it has read up to each from the left, and from the right."""
     forward, backward = [], []
-    state = [0.0] * len(rnn["weight_hh_l0"][0])
-    for x in words:
-        state = gru_cell(rnn, x, state, "_l0")
+    state = [0.0] * len(parameters["weight_hh_l0"][0])
+    for x in inputs:
+        state = gru_cell(parameters, x, state, "_l0")
         forward.append(state)
     state = [0.0] * len(state)
-    for x in reversed(words):
-        state = gru_cell(rnn, x, state, "_l0_reverse")
+    for x in reversed(inputs):
+        state = gru_cell(parameters, x, state, "_l0_reverse")
         backward.insert(0, state)
     return [ahead + behind for ahead, behind in zip(forward, backward, strict=True)]
 
@@ -834,3 +837,34 @@ def attention_over_attention(scores):
     alpha = [softmax(column) for column in columns(scores)]
     beta = [math.fsum(column) / len(scores) for column in columns([softmax(row) for row in scores])]
     return [math.fsum(a[i] * b for a, b in zip(alpha, beta, strict=True)) for i in range(len(scores))]
+
+
+# Hierarchical attention (Yang et al. 2016)
+
+
+def hidden_dot_score(parameters, query, state):
+    """u_j = tanh(W h_j + b),   e_j = qᵀ u_j   (equations 5 and 6)"""
+    return dot(query, tanh(linear(part(parameters, "W"), state)))
+
+
+def attention_pooling(parameters, states):
+    """α_j = softmax_j(uᵀ u_j),   Σ_j α_j h_j   (equations 6 and 7)"""
+    scores = [hidden_dot_score(part(parameters, "attention"), parameters["query"], state) for state in states]
+    weights = softmax(scores)
+    return context(weights, states), weights
+
+
+def hierarchical_attention(parameters, document):
+    """s_i from the words of each sentence, v from the sentences   (equations 1 to 11); nothing is padding
+
+    Returns the logits, each sentence's word weights, and the sentence weights.
+    """
+    sentences, words = [], []
+    for sentence in document:
+        states = encoder(part(parameters, "encoder.words"), sentence)
+        vector, weights = attention_pooling(part(parameters, "encoder.pooling"), states)
+        sentences.append(vector)
+        words.append(weights)
+    states = both_ways(part(parameters, "encoder.rnn"), sentences)
+    vector, weights = attention_pooling(part(parameters, "pooling"), states)
+    return linear(part(parameters, "W"), vector), words, weights

@@ -2,7 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from companion.classification import Classification, Example, accuracy, judge, predict
+from companion.classification import (
+    Classification,
+    DocumentClassification,
+    Example,
+    accuracy,
+    judge,
+    predict,
+)
 from companion.classifier import Classifier, WordEncoder
 from companion.data.examples import Labelled
 from companion.losses import label_loss
@@ -46,6 +53,14 @@ def test_a_pair_becomes_two_tensors():
     left, right = Classification(pairs, pairs).inputs(pairs)
     assert (left.shape, right.shape) == ((2, 2), (2, 3))
     assert left[1, 0] == left[0, 0] != left[0, 1] == right[1, 0]
+
+
+def test_a_document_becomes_one_tensor_of_sentences():
+    documents = [Example((("a", "b"), ("c",)), "yes"), Example((("b",),), "no")]
+    task = DocumentClassification(documents, documents)
+    (tokens,) = task.inputs(documents)
+    a, b, c = task.words.encode("abc")
+    assert tokens.tolist() == [[[a, b], [c, 0]], [[b, 0], [0, 0]]]
 
 
 def test_a_class_without_training_examples_is_an_error():

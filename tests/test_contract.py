@@ -17,6 +17,7 @@ from companion.aligned import Aligned
 from companion.attention import Attention, masked_softmax, record_weights
 from companion.bahdanau import Additive
 from companion.gumbel import GumbelSoftmax
+from companion.hierarchical import HiddenDot
 from companion.local import LocalM, LocalP, Location
 from companion.location import LocationSensitive
 from companion.scores import MLP, Bilinear, Concat, Cosine, Dot, ScaledDot
@@ -49,6 +50,7 @@ MECHANISMS = {
     "cosine": Row(lambda: Cosine(strength=3.0), 11, 11),
     "bilinear": Row(lambda: Bilinear(11, 13), 11, 13),
     "concat": Row(lambda: Concat(11, 13, 17), 11, 13),
+    "hidden dot": Row(lambda: HiddenDot(11), 11, 11),
     "mlp": Row(lambda: MLP(11, 13, 17, layers=3), 11, 13),
     "aligned": Row(lambda: Aligned(11, 17), 11, 11),
     # These see all keys here, and less in tests/test_sparse.py. Compiled they are there, without type checks.

@@ -15,7 +15,8 @@ import torch
 from companion.data import imdb as data
 from companion.experiments import imdb
 from companion.experiments.record import VERSION, read_result
-from companion.experiments.reviews import load_reviews
+from companion.experiments.reviewers import BUILDERS
+from companion.experiments.reviews import collate_sentences, collate_words, last_words, load_reviews
 from tests.together import LAUNCH, ON_THE_CPU
 
 OPINIONS = {"pos": ["superb", "moving", "funny"], "neg": ["awful", "boring", "stale"]}
@@ -74,7 +75,7 @@ def run(output, model="attention", more="--steps 24"):
     return imdb.run(imdb.parser().parse_args(options), ["a", "b c"])
 
 
-@pytest.mark.parametrize("model", ["attention", "attention-positions"])
+@pytest.mark.parametrize("model", BUILDERS)
 def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
     result = run(tmp_path / "run", model, "--steps 60")
     assert read_result(tmp_path / "run" / "result.json") == result
@@ -131,18 +132,17 @@ def test_two_processes_leave_the_files_of_one(tmp_path, synthetic):
 def test_reviews_are_their_last_words_in_numbers(synthetic):
     reviews = load_reviews(None, 100, 3)
     assert {split: len(examples) for split, examples in reviews.examples.items()} == {"train": 60, "test": 60}
-    assert {len(tokens) for tokens, _ in reviews.examples["train"]} == {3}
-    first = data.load("train")[1]
-    tokens, positive = reviews.examples["train"][1]
-    assert reviews.words.decode(tokens) == data.words(first.text)[-3:]
-    assert positive == first.positive
+    assert {len(example.words) for example in reviews.examples["train"]} == {3}
+    first, example = data.load("train")[1], reviews.examples["train"][1]
+    assert reviews.words.decode(example.words) == data.words(first.text)[-3:]
+    assert example.positive == first.positive
     assert len(load_reviews(10, 100, 3).examples["test"]) == 10
 
 
 def test_the_most_frequent_words_have_numbers_and_the_others_none(synthetic):
     everything, few = load_reviews(None, 100, 5), load_reviews(None, 7, 5)
     assert few.words.tokens == everything.words.tokens[:7]
-    assert {number for tokens, _ in few.examples["train"] for number in tokens} == {3, 4, 5, 6}
+    assert {number for example in few.examples["train"] for number in example.words} == {3, 4, 5, 6}
     assert load_reviews(None, 1, 5).words.tokens == everything.words.tokens[:4]
 
 
@@ -155,8 +155,29 @@ def test_the_vocabulary_is_of_all_words_of_the_training_split_alone(tmp_path, mo
     reviews = load_reviews(None, 100, 2)
     assert reviews.words.tokens[4] == "unread"
     assert "unseen" not in reviews.words.tokens
-    assert reviews.words.decode(reviews.examples["train"][7][0]) == ["it's", "superb"]
-    assert reviews.words.decode(reviews.examples["test"][4][0]) == ["<unk>", "film"]
+    assert reviews.words.decode(reviews.examples["train"][7].words) == ["it's", "superb"]
+    assert reviews.words.decode(reviews.examples["test"][4].words) == ["<unk>", "film"]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, [["f"]]), (2, [["e", "f"]]), (3, [["d"], ["e", "f"]]), (5, [["b", "c"], ["d"], ["e", "f"]])],
+)
+def test_the_last_words_stay_in_their_sentences(count, expected):
+    assert last_words([["a", "b", "c"], ["d"], ["e", "f"]], count) == expected
+    assert last_words([["a"], ["b"]], 9) == [["a"], ["b"]]
+
+
+def test_a_batch_has_its_words_in_one_row_or_in_sentences(tmp_path, monkeypatch):
+    provide(invent() | {"train/neg/0_5.txt": "a film. awful"}, tmp_path, monkeypatch)
+    reviews = load_reviews(2, 100, 5)
+    film = reviews.words.encode(["a", "film", "awful"])
+    flat, nested = (collate(reviews.examples["train"]) for collate in (collate_words, collate_sentences))
+    assert flat.inputs[0].shape == (2, 4)
+    assert flat.inputs[0][0].tolist() == [*film, 0]
+    assert nested.inputs[0].shape == (2, 2, 4)
+    assert nested.inputs[0][0].tolist() == [[*film[:2], 0, 0], [film[2], 0, 0, 0]]
+    assert flat.labels.tolist() == nested.labels.tolist() == [0, 1]
 
 
 def test_a_review_without_a_word_is_named(tmp_path, monkeypatch):

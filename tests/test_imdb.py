@@ -96,6 +96,22 @@ def test_words_are_letters_digits_and_apostrophes_between_them(text, expected):
     assert words(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Great! 3.5 stars, it's fun...<br /><br />Go on",
+            [["great"], ["3", "5", "stars", "it's", "fun"], ["go", "on"]],
+        ),
+        ("no end", [["no", "end"]]),
+        ("?!", []),
+    ],
+)
+def test_sentences_end_at_full_stops_and_line_breaks(text, expected):
+    assert imdb.sentences(text) == expected
+    assert [word for sentence in expected for word in sentence] == imdb.words(text)
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "aclImdb/train/pos/../../../x"])
 def test_a_path_that_leads_out_of_the_archive_is_named(archive, name):
     path = archive(pack(more=[member(name)]))

@@ -36,6 +36,7 @@ SIDEWAYS = {
     "transformer": {"seq2seq"},
     "convs2s": {"seq2seq"},
     "language": {"transformer"},
+    "hierarchical": {"classifier"},
 }
 # The files that know no model: all that each may import.
 BESIDE = {

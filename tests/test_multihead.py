@@ -10,6 +10,7 @@ from companion.aligned import Aligned
 from companion.attention import record_weights
 from companion.bahdanau import Additive
 from companion.gumbel import GumbelSoftmax
+from companion.hierarchical import HiddenDot
 from companion.local import LocalM, LocalP, Location
 from companion.location import LocationSensitive
 from companion.multihead import MultiHeadAttention
@@ -31,6 +32,7 @@ INSIDE = {
     "cosine": lambda: Cosine(strength=3.0),
     "bilinear": lambda: Bilinear(HEAD, HEAD),
     "concat": lambda: Concat(HEAD, HEAD, 5),
+    "hidden dot": lambda: HiddenDot(HEAD),
     "mlp": lambda: MLP(HEAD, HEAD, 5, layers=3),
     "aligned": lambda: Aligned(HEAD, 5),
     "dense": lambda: Dense(HEAD, KEYS),

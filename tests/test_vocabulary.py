@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.data.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, pad
+from companion.data.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, pad, pad_documents
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=5).filter(
     lambda word: word not in SPECIAL
@@ -70,3 +70,16 @@ def test_padding_fills_up_to_the_longest():
 def test_nothing_to_pad_is_refused():
     with pytest.raises(ValueError, match="no sequences to pad"):
         pad([])
+
+
+def test_documents_fill_up_to_most_sentences_and_the_longest():
+    padded = pad_documents([[[5], [6, 7, 8]], [], [[], [], [9]]])
+    assert padded.dtype == torch.int64
+    none = [0, 0, 0]
+    assert padded.tolist() == [[[5, 0, 0], [6, 7, 8], none], [none] * 3, [none, none, [9, 0, 0]]]
+
+
+@pytest.mark.parametrize("documents", [[], [[]]])
+def test_documents_of_nothing_are_refused(documents):
+    with pytest.raises(ValueError, match="no sequences to pad"):
+        pad_documents(documents)

@@ -22,6 +22,8 @@ IN_A_CLASS = 12_500
 LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
 LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+BREAK = "<br />"
+END = re.compile(rf"[.!?]+(?!\w)|{BREAK}")  # of a sentence; a point in 3.5 ends none
 
 
 class Review(NamedTuple):
@@ -98,7 +100,13 @@ def words(text: str) -> list[str]:
     All else stands between words, HTML's line breaks too. Keras, whose edition of these reviews many articles
     use, keeps such a break as the word ``br``, and apostrophes at the edges of words.
     """
-    return WORD.findall(text.lower().replace("<br />", " "))
+    return WORD.findall(text.lower().replace(BREAK, " "))
+
+
+def sentences(text: str) -> list[list[str]]:
+    """The same words in sentences, none of them empty: up to full stops and the like, and line breaks."""
+    split_up = (WORD.findall(part) for part in END.split(text.lower()))
+    return [words for words in split_up if words]
 
 
 def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:

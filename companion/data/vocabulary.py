@@ -70,3 +70,17 @@ def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
     length = max(map(len, sequences))
     rows = [[*sequence, *[PAD] * (length - len(sequence))] for sequence in sequences]
     return torch.tensor(rows, dtype=torch.int64)
+
+
+def pad_documents(documents: Sequence[Sequence[Sequence[int]]]) -> Int[Tensor, "b s n"]:
+    """Documents of sentences in one tensor, filled up with padding to most sentences and longest sentence.
+
+    Raises:
+        ValueError: there are no documents, or no sentence in any of them.
+    """
+    sentences = pad([sentence for document in documents for sentence in document])
+    most = max(map(len, documents))
+    spoken = torch.tensor([[place < len(document) for place in range(most)] for document in documents])
+    padded = torch.full((*spoken.shape, sentences.shape[1]), PAD)
+    padded[spoken] = sentences
+    return padded

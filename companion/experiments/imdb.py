@@ -23,8 +23,15 @@ from companion.data import imdb
 from companion.data.examples import Shuffled, one_by_one
 from companion.experiments.arguments import positive, share
 from companion.experiments.command_line import add_models, start, training_options
-from companion.experiments.reviewers import BUILDERS
-from companion.experiments.reviews import TEST, TRAINING, Reviews, collate, load_reviews
+from companion.experiments.reviewers import BUILDERS, IN_SENTENCES
+from companion.experiments.reviews import (
+    TEST,
+    TRAINING,
+    Reviews,
+    collate_sentences,
+    collate_words,
+    load_reviews,
+)
 from companion.experiments.run import Run
 from companion.losses import label_loss
 from companion.training import Trainer
@@ -53,8 +60,9 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     archive = imdb.archive().name  # now, for the data may be gone when training has ended
     reviews = load_reviews(arguments.reviews, arguments.words, arguments.length)
     run = Run("imdb", make_trainer(reviews, arguments), arguments, options)
+    collate = collate_sentences if arguments.model in IN_SENTENCES else collate_words
     batches = Shuffled(reviews.examples[TRAINING], collate, arguments.batch_size, arguments.seed)
-    by_length = sorted(reviews.examples[TEST], key=lambda example: len(example[0]))
+    by_length = sorted(reviews.examples[TEST], key=lambda example: len(example.words))
     test = list(one_by_one(by_length, collate, AT_ONCE))
     last = run.train(batches, lambda model: judge(model, test))[-1]
     figures = {name: last[name] for name in ("held_out_loss", "accuracy")}

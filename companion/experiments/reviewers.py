@@ -4,9 +4,12 @@ from argparse import Namespace
 
 from torch import nn
 
-from companion.classifier import Classifier, SelfAttentionEncoder
-from companion.pooling import mean_pooling
+from companion.bahdanau import Encoder
+from companion.classifier import Classifier, Pooling, SelfAttentionEncoder, WordEncoder
+from companion.hierarchical import HiddenDot, HierarchicalAttention, HierarchicalEncoder
+from companion.pooling import AttentionPooling, mean_pooling
 from companion.position import Concatenated
+from companion.recurrent import check_even
 
 
 def build_attention(words: int, arguments: Namespace) -> Classifier:
@@ -20,9 +23,57 @@ def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
     return _classifier(words, nn.Sequential(Concatenated(size), nn.Linear(2 * size, size)), arguments)
 
 
+def build_hierarchical_attention(words: int, arguments: Namespace) -> Classifier:
+    """Yang's model: recurrent networks over words and over sentences, and attention pooling of both."""
+    size = arguments.size
+    return HierarchicalAttention(words, size, size, 2, arguments.dropout)
+
+
+def build_hierarchical_mean(words: int, arguments: Namespace) -> Classifier:
+    """The same with means in place of both attentions."""
+    size = arguments.size
+    encoder = HierarchicalEncoder(_read_words(words, arguments), mean_pooling, size)
+    return Classifier(encoder, mean_pooling, size, 2, arguments.dropout)
+
+
+def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
+    """A recurrent network over all words in one row, and attention pooling of its states."""
+    return _flat(words, AttentionPooling(HiddenDot(arguments.size), arguments.size), arguments)
+
+
+def build_flat_mean(words: int, arguments: Namespace) -> Classifier:
+    """A recurrent network over all words in one row, and the mean of its states."""
+    return _flat(words, mean_pooling, arguments)
+
+
+def build_bag(words: int, arguments: Namespace) -> Classifier:
+    """The mean of the words' vectors, and nothing else."""
+    return Classifier(WordEncoder(words, arguments.size), mean_pooling, arguments.size, 2, arguments.dropout)
+
+
+def _flat(words: int, pooling: Pooling, arguments: Namespace) -> Classifier:
+    return Classifier(_read_words(words, arguments), pooling, arguments.size, 2, arguments.dropout)
+
+
+def _read_words(words: int, arguments: Namespace) -> Encoder:
+    check_even(size=arguments.size)
+    return Encoder(words, arguments.size, arguments.size // 2)
+
+
 def _classifier(words: int, position: nn.Module, arguments: Namespace) -> Classifier:
     encoder = SelfAttentionEncoder(words, arguments.size, arguments.heads, position)
     return Classifier(encoder, mean_pooling, arguments.size, 2, arguments.dropout)
 
 
-BUILDERS = {"attention": build_attention, "attention-positions": build_attention_positions}
+FLAT = {
+    "attention": build_attention,
+    "attention-positions": build_attention_positions,
+    "flat-attention": build_flat_attention,
+    "flat-mean": build_flat_mean,
+    "bag": build_bag,
+}
+IN_SENTENCES = {
+    "hierarchical-attention": build_hierarchical_attention,
+    "hierarchical-mean": build_hierarchical_mean,
+}
+BUILDERS = FLAT | IN_SENTENCES

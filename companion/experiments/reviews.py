@@ -3,17 +3,30 @@
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from companion.data import imdb
 from companion.data.examples import Labelled
-from companion.data.vocabulary import SPECIAL, Vocabulary, pad
+from companion.data.vocabulary import SPECIAL, Vocabulary, pad, pad_documents
 
 TRAINING, TEST = imdb.SPLITS
-Example = tuple[list[int], bool]
+
+
+class Example(NamedTuple):
+    """A review, in sentences of the numbers of its words, and whether it is positive."""
+
+    sentences: list[list[int]]
+    positive: bool
+
+    @property
+    def words(self) -> list[int]:
+        """The same in one row."""
+        return [word for sentence in self.sentences for word in sentence]
 
 
 class Reviews(NamedTuple):
-    """The splits, each review as the numbers of its last words and whether it is positive; the vocabulary."""
+    """The examples of each split, and the vocabulary."""
 
     examples: dict[str, list[Example]]
     words: Vocabulary
@@ -29,14 +42,15 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
         ValueError: a review has no word; and all that :func:`companion.data.imdb.load` raises.
     """
     texts = {split: imdb.load(split)[:limit] for split in imdb.SPLITS}
-    tokens = {split: [imdb.words(review.text) for review in texts[split]] for split in texts}
+    tokens = {split: [imdb.sentences(review.text) for review in texts[split]] for split in texts}
     for split, reviews in tokens.items():
         if [] in reviews:
             raise ValueError(f"review {reviews.index([])} (from 0) of the split {split} has no word")
-    words = Vocabulary(Vocabulary.of(tokens[TRAINING]).tokens[len(SPECIAL) : max(size, len(SPECIAL))])
+    read = Vocabulary.of(sentence for review in tokens[TRAINING] for sentence in review)
+    words = Vocabulary(read.tokens[len(SPECIAL) : max(size, len(SPECIAL))])
     examples = {
         split: [
-            (words.encode(review[-length:]), positive)
+            Example([words.encode(sentence) for sentence in last_words(review, length)], positive)
             for review, (_, positive) in zip(tokens[split], texts[split], strict=True)
         ]
         for split in texts
@@ -44,7 +58,26 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
     return Reviews(examples, words)
 
 
-def collate(examples: list[Example]) -> Labelled:
-    """A batch for a classifier of two classes, 0 for negative and 1 for positive."""
-    tokens, positive = zip(*examples, strict=True)
-    return Labelled((pad(tokens),), torch.tensor(positive).long())
+def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
+    """The last ``count`` words of a document, still in sentences; the first of these may have lost words."""
+    kept: list[list[str]] = []
+    for sentence in reversed(sentences):
+        if count > 0:
+            kept.insert(0, sentence[-count:])
+            count -= len(sentence)
+    return kept
+
+
+def collate_words(examples: list[Example]) -> Labelled:
+    """A batch for a classifier that reads the words in one row."""
+    return Labelled((pad([example.words for example in examples]),), _labels(examples))
+
+
+def collate_sentences(examples: list[Example]) -> Labelled:
+    """A batch for a classifier that reads the words in sentences."""
+    return Labelled((pad_documents([example.sentences for example in examples]),), _labels(examples))
+
+
+def _labels(examples: list[Example]) -> Int[Tensor, " b"]:
+    """0 for negative and 1 for positive."""
+    return torch.tensor([example.positive for example in examples]).long()
