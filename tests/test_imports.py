@@ -57,6 +57,7 @@ BESIDE = {
     "memory": set(),
     "alignment": set(),
     "plotting": {"alignment"},
+    "shading": {"alignment"},
     "explorer": {"alignment"},
     "source": set(),
     "exercises": LAYERS[0] | LAYERS[1],
