@@ -280,6 +280,35 @@ def loops_look(h, g, z, e, W, b, mask):
     return result
 
 
+def loops_level(h, mask, W, b, u):
+    pooled = []
+    for states, real in zip(h, mask, strict=True):
+        scores = torch.stack([u @ torch.tanh(W @ state + b) for state in states[real]])
+        pooled.append(sum(weight * state for weight, state in zip(scores.softmax(0), states, strict=False)))
+    return torch.stack(pooled)
+
+
+def sorted_place(vectors, spoken):
+    everywhere = vectors.new_zeros(*spoken.shape, vectors.shape[1]).masked_scatter(spoken[..., None], vectors)
+    order = (~spoken).int().sort(dim=1, stable=True).indices[..., None]
+    return everywhere.take_along_dim(order, 1)
+
+
+def everywhere(vectors, spoken):
+    placed = vectors.new_zeros(*spoken.shape, vectors.shape[1])
+    placed[spoken] = vectors
+    return placed
+
+
+def loops_place(vectors, spoken):
+    rows, taken = [], 0
+    for count in spoken.sum(1).tolist():
+        missing = vectors.new_zeros(spoken.shape[1] - count, vectors.shape[1])
+        rows.append(torch.cat([vectors[taken : taken + count], missing]))
+        taken += count
+    return torch.stack(rows)
+
+
 def loops_strided(i, j, stride):
     rows = [[y <= x and (x - y <= stride or (x - y) % stride == 0) for y in j[0]] for x in i[:, 0]]
     return torch.tensor(rows)
@@ -329,6 +358,10 @@ def windows_by_offset(kernel):
         ("8.2", loops_table),
         ("8.2", lambda R, v, m: masked_softmax(R[None, :, :7].expand(2, -1, -1), m[:, None]) @ v),
         ("8.3", windows_by_offset),
+        ("9.1", loops_level),
+        ("9.2", loops_place),
+        ("9.2", sorted_place),
+        ("9.3", lambda w, s: torch.einsum("bsn,bs->bsn", w, s)),
         ("11.1", loops_gated),
         ("11.1", glu_gated),
         ("11.2", loops_look),
@@ -780,6 +813,14 @@ NEW = [
     ("8.3", lambda k: windows_by_offset(k).mT, "It is mirrored"),
     ("8.3", lambda k: k.unfold(-1, 7, 1), "It goes by i + j"),
     ("8.3", lambda k: k.unfold(-1, 14, 1), "n is (entries + 1) / 2"),
+    ("9.1", lambda h, m, W, b, u: loops_level(h, m | True, W, b, u), "padding has weight"),
+    ("9.1", lambda h, m, W, b, u: loops_level(h, m, W, b, 0 * u), "this is the mean"),
+    ("9.1", lambda h, m, W, b, u: loops_level(h, m, W, b, u).detach(), "no gradient reaches"),
+    ("9.2", lambda v, s: everywhere(v, s), "Gaps are left"),
+    ("9.2", lambda v, s: loops_place(v, s)[:, :5], "The shape is (3, 5, 5), and should be (3, 7, 5)"),
+    ("9.2", lambda v, s: everywhere(v, s | True), "exactly 11 places"),
+    ("9.3", lambda w, s: w * s, "give the sentences an axis of size 1"),
+    ("9.3", lambda w, s: (w.mT * s[:, None]).mT.softmax(-1), "of 30 values are not"),
 ]
 
 

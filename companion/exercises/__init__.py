@@ -5,6 +5,7 @@ from companion.exercises import (
     bahdanau,
     convs2s,
     hard,
+    hierarchical,
     luong,
     seq2seq,
     sparse,
@@ -23,6 +24,7 @@ _EXERCISES = {
     **transformer.EXERCISES,
     **sparse.EXERCISES,
     **synthesizer.EXERCISES,
+    **hierarchical.EXERCISES,
 }
 
 
