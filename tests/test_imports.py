@@ -54,6 +54,7 @@ BESIDE = {
     "translation": {"data", "decoding", "losses", "recipe"},
     "classification": {"data", "losses", "recipe"},
     "copying": {"data", "losses", "recipe"},
+    "cloze": {"attention_over_attention", "data", "losses", "recipe"},
     "memory": set(),
     "alignment": set(),
     "plotting": {"alignment"},
@@ -66,7 +67,7 @@ MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
 }
-HEAVY = ("accelerate", "matplotlib", "num2words", "pooch", "sacrebleu", "sklearn", "spacy")
+HEAVY = ("accelerate", "babel", "matplotlib", "num2words", "pooch", "sacrebleu", "sklearn", "spacy")
 
 
 def imported(text):
