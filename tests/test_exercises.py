@@ -349,6 +349,30 @@ def windows_by_offset(kernel):
     return kernel.unfold(-1, n, 1).flip(-2)
 
 
+def loops_over_attention(scores, document, question):
+    shares = torch.zeros_like(scores[..., 0])
+    for row, (matrix, words, asked) in enumerate(zip(scores, document, question, strict=True)):
+        inside = matrix[words][:, asked]
+        beta = sum(line.softmax(0) for line in inside) / len(inside)
+        shares[row, words] = sum(
+            share * column.softmax(0) for share, column in zip(beta, inside.T, strict=True)
+        )
+    return shares
+
+
+def loops_probability(shares, document, words):
+    found = [
+        [sum(s for s, d in zip(share, line, strict=True) if d == word) + 0 * share[0] for word in wanted]
+        for share, line, wanted in zip(shares, document, words, strict=True)
+    ]
+    return torch.stack([torch.stack(row) for row in found])
+
+
+def loops_answer_loss(shares, document, answer):
+    found = [share[line == word].sum() for share, line, word in zip(shares, document, answer, strict=True)]
+    return -sum(probability.log() for probability in found) / len(found)
+
+
 @pytest.mark.parametrize(
     ("number", "function"),
     [
@@ -411,6 +435,11 @@ def windows_by_offset(kernel):
         ("7.2", loops_by_class),
         ("7.3", joined_by_logaddexp),
         ("7.3", loops_join),
+        ("10.1", loops_over_attention),
+        ("10.2", loops_probability),
+        ("10.2", lambda s, d, w: torch.einsum("bn,bcn->bc", s, (w[..., None] == d[:, None]).to(s))),
+        ("10.3", loops_answer_loss),
+        ("10.3", lambda s, d, a: -s.masked_fill(d != a[:, None], 0).sum(1).log().mean()),
     ],
 )
 def test_right_is_right_however_it_is_written(number, function):
@@ -821,6 +850,13 @@ NEW = [
     ("9.2", lambda v, s: everywhere(v, s | True), "exactly 11 places"),
     ("9.3", lambda w, s: w * s, "give the sentences an axis of size 1"),
     ("9.3", lambda w, s: (w.mT * s[:, None]).mT.softmax(-1), "of 30 values are not"),
+    ("10.1", lambda s, d, q: loops_over_attention(s, d | True, q | True), "masks are ignored"),
+    ("10.1", lambda s, d, q: loops_over_attention(s, d, q) / 2, "every value is 0.5 times"),
+    ("10.1", lambda s, d, q: s.masked_fill(~d, -torch.inf).softmax(1), "give a mask the axis that it lacks"),
+    ("10.2", lambda s, d, w: s * (d == w), "Compare each word with each place"),
+    ("10.2", lambda s, d, w: loops_probability(s, d, w).detach(), "no gradient reaches shares"),
+    ("10.3", lambda s, d, a: -(s * (d == a)).sum(-1).log().mean(), "give them an axis of size 1"),
+    ("10.3", lambda s, d, a: 3 * loops_answer_loss(s, d, a), "every value is 3 times"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from companion.exercises import (
     attention,
+    attention_over_attention,
     bahdanau,
     convs2s,
     hard,
@@ -25,6 +26,7 @@ _EXERCISES = {
     **sparse.EXERCISES,
     **synthesizer.EXERCISES,
     **hierarchical.EXERCISES,
+    **attention_over_attention.EXERCISES,
 }
 
 
