@@ -79,7 +79,7 @@ class Cloze:
         )
 
     def train(
-        self, reader: nn.Module, steps: int, learning_rate: float = 1e-2, seed: int = 0
+        self, reader: nn.Module, steps: int, learning_rate: float = 2e-2, seed: int = 0
     ) -> list[Record]:
         """Follow the book's recipe, with batches of 32 in the order that the seed gives.
 

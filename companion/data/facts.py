@@ -9,7 +9,7 @@ it shares hardly a word with the document.
 import random
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from itertools import product
 from typing import NamedTuple
@@ -95,12 +95,13 @@ def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], l
 
 
 def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: int) -> list[Question]:
-    """Documents on one of the facts ``about`` and three of the ``others``, with a question on the first.
+    """Documents on one of the facts ``about`` and three of the ``others``, each with a question.
 
-    The four stand in a square. Beside the answer there is a territory of which the document tells the same
-    currency with another language, one with another currency and the same language, and one with both others.
-    So who understands half of the question guesses between two, and who does not read it, among four. What
-    counts is what the document tells: a territory may have more languages than that. Each is named twice.
+    The four stand in a square: two currencies and two languages, each with each. So who understands half of
+    the question guesses between two places, and who does not read it, among four. It is asked about one of
+    the facts ``about``; where several are among the four, about each equally often, so that what is common in
+    the world is not the answer more often. What counts is what the document tells: a territory may have more
+    languages than that. Each place is named twice.
 
     Raises:
         ValueError: the count is below 1, or there is no such square.
@@ -110,9 +111,9 @@ def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: i
     squares = _squares(about, others)
     if not squares:
         raise ValueError(f"about none of {len(about)} facts can be asked among {len(others)} others")
-    generator = random.Random(seed)
+    generator, askable = random.Random(seed), frozenset(about)
     drawn = [(fact, generator.choice(squares[fact])) for fact in generator.choices(list(squares), k=count)]
-    return [_question(_fill(fact, square, generator), generator) for fact, square in drawn]
+    return [_question(_fill(fact, square, generator), askable, generator) for fact, square in drawn]
 
 
 _Square = tuple[list[Fact], ...]  # what may stand in each of the three corners beside a fact
@@ -145,15 +146,14 @@ def _fill(fact: Fact, square: _Square, generator: random.Random) -> tuple[Fact, 
             return corners
 
 
-def _question(corners: Sequence[Fact], generator: random.Random) -> Question:
-    """What the first corner is asked about, and the document tells of all of them."""
-    places = generator.sample(PLACES, len(PLACES))
-    told = [_tell(corner, place, generator) for corner, place in zip(corners, places, strict=True)]
-    document = tuple(word for sentence in generator.sample(told, len(told)) for word in sentence)
-    asked = _both(corners[0], _FRENCH, _ASKED, "et", generator)
-    behind = dict(zip(places, corners, strict=True))
-    territories = tuple(behind[place].territory for place in PLACES)
-    return Question(document, (BLANK, ":", *asked), places[0], PLACES, territories)
+def _question(corners: Sequence[Fact], askable: Collection[Fact], generator: random.Random) -> Question:
+    told = dict(zip(generator.sample(PLACES, len(PLACES)), corners, strict=True))
+    sentences = [_tell(corner, place, generator) for place, corner in told.items()]
+    document = tuple(word for sentence in generator.sample(sentences, len(sentences)) for word in sentence)
+    answer = generator.choice([place for place, corner in told.items() if corner in askable])
+    asked = _both(told[answer], _FRENCH, _ASKED, "et", generator)
+    territories = tuple(told[place].territory for place in PLACES)
+    return Question(document, (BLANK, ":", *asked), answer, PLACES, territories)
 
 
 def _tell(fact: Fact, place: str, generator: random.Random) -> tuple[str, ...]:
