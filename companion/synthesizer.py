@@ -136,7 +136,8 @@ class Unconditional(Synthesizer):
             return weights @ value
         batch = value.shape[:alone]
         columns = value.flatten(0, alone - 1).movedim(0, -1).flatten(-2)
-        return (weights @ columns).unflatten(-1, (-1, batch.numel())).movedim(-1, 0).unflatten(0, batch)
+        contexts = (weights @ columns).unflatten(-1, (value.shape[-1], batch.numel()))
+        return contexts.movedim(-1, 0).unflatten(0, batch)
 
     def _shares(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Float[Tensor, "... q k"]:
         """The weights, without the leading axes of the batch in which they are alike."""
@@ -218,16 +219,21 @@ class Mixture(Attention):
         B = Σ_n α_n B_n,   α = softmax(logits)
 
     Source: Tay et al. 2021, section 3.4. Any attentions of which each takes the source itself as key can be
-    mixed, dot-product attention among them; the shares start alike.
+    mixed, dot-product attention among them; the shares start alike. Only scores are mixed: a rule that hides
+    keys in ``weights``, as PatternAttention's, is not heard.
 
     Raises:
-        ValueError: there is nothing to mix; or as the attentions.
+        ValueError: there is nothing to mix, or one of the attentions is causal; or as the attentions.
     """
 
     def __init__(self, *attentions: Attention):
         super().__init__()
         if not attentions:
             raise ValueError("a mixture needs at least one attention, not 0")
+        if any(attention.causal for attention in attentions):
+            raise ValueError(
+                "a mixture adds scores, and would not hear a causal attention's rule: give it a mask"
+            )
         self.attentions: Any = nn.ModuleList(attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
 

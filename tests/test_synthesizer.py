@@ -6,7 +6,9 @@ from torch import nn
 
 from companion.attention import masked_softmax
 from companion.multihead import MultiHeadAttention
+from companion.patterns import local
 from companion.scores import ScaledDot
+from companion.sparse import PatternAttention
 from companion.synthesizer import (
     Dense,
     FactorizedDense,
@@ -79,6 +81,14 @@ def test_forward_is_the_average_under_the_weights(name, heads, mask):
     weights = masked_softmax(synthesizer.score(x, x), may)
     close(synthesizer.weights(x, x, may), weights)
     close(synthesizer(x, x, x, may), weights @ x)
+
+
+@each_kind
+@pytest.mark.parametrize("heads", [None, 3])
+@pytest.mark.parametrize("batch", [(0, 3), (2, 0, 3)])
+def test_an_empty_batch_has_empty_contexts(name, heads, batch):
+    x = sequence(*batch)
+    assert build(name, heads)(x, x, x).shape == x.shape
 
 
 def test_factorized_dense_gives_every_position_a_score_of_its_own():
@@ -174,6 +184,7 @@ def test_other_heads_than_announced_are_an_error(name, batch):
         (lambda: FactorizedDense(4, 0, 3), "a must be at least 1, not 0"),
         (lambda: FactorizedRandom(6, 0), "rank must be at least 1, not 0"),
         (Mixture, "at least one attention, not 0"),
+        (lambda: Mixture(Random(6), PatternAttention(local(1), causal=True)), "not hear a causal attention"),
     ],
 )
 def test_bad_sizes_are_errors(make, message):

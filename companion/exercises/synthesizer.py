@@ -49,7 +49,11 @@ FACTORIZED = Exercise(
             -1
         ),
     },
-    hints={"must match": "Give A and B axes of their own, (…, 1, a) and (…, b, 1), before you multiply."},
+    hints={
+        "must match|Expected size": (
+            "Give A and B axes of their own, (…, 1, a) and (…, b, 1), before you multiply."
+        ),
+    },
 )
 
 
@@ -79,6 +83,9 @@ TABLE = Exercise(
             _first(R, v) @ v
         ),
         "The mask is not used: padding gets weight.": lambda R, v, m: _first(R, v).softmax(-1) @ v,
+        "The mask is the wrong way round: True is a word, which may be looked at.": lambda R, v, m: (
+            _first(R, v).masked_fill(m[:, None], -torch.inf).softmax(-1) @ v
+        ),
         "The mask comes after the softmax: then the weights that are left do not sum to 1.": lambda R, v, m: (
             _first(R, v).softmax(-1).masked_fill(~m[:, None], 0) @ v
         ),
