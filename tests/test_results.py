@@ -18,8 +18,10 @@ from companion.experiments.record import RESULT, VERSION, read_result, surroundi
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
-BLOCKS = dict(re.findall(r"```\{\w+\} (\w+)\n(.*?)```", PAGE, re.DOTALL))
-MODELS, REVIEWERS = (re.findall(r"^([\w-]+) \|", BLOCKS[name], re.MULTILINE) for name in ("multi30k", "imdb"))
+BLOCKS = dict(re.findall(r"```\{(\w+)\} \w+\n(.*?)```", PAGE, re.DOTALL))
+MODELS, REVIEWERS, READERS = (
+    re.findall(r"^([\w-]+) \|", BLOCKS[name], re.MULTILINE) for name in ("results", "epochs", "classifiers")
+)
 COMMITTED = sorted((ROOT / "book" / "results").glob("*/*.json"))
 CONF = """
 import sys
@@ -87,10 +89,12 @@ def write(folder, name, result):
 def site(tmp_path_factory):
     """The sources of a small book that has the page of results, but no result."""
     source = tmp_path_factory.mktemp("site")
-    for experiment in BLOCKS:
+    for experiment in ("multi30k", "imdb"):
         (source / "results" / experiment).mkdir(parents=True)
-    for name in ("results.md", "bibliography.md", "references.bib"):
+    for name in ("bibliography.md", "references.bib"):
         shutil.copyfile(ROOT / "book" / name, source / name)
+    without_chapters = re.sub(r"\(\d\d_\w+\.ipynb\)", "(index.md)", PAGE)
+    (source / "results.md").write_text(without_chapters, "utf-8")
     (source / "conf.py").write_text(CONF.format(tools=str(ROOT / "book" / "tools")), "utf-8")
     (source / "index.md").write_text("# Home\n\n```{toctree}\nresults\nbibliography\n```\n", "utf-8")
     return source
@@ -116,7 +120,7 @@ def built(site):
     """The page, built from results that were made up: its text, and the tables made from files."""
     for number, model in enumerate(MODELS):
         write(site / "results" / "multi30k", model, made_up(model, number))
-    for number, model in enumerate(REVIEWERS):
+    for number, model in enumerate([*REVIEWERS, *READERS]):
         write(site / "results" / "imdb", model, made_up_reviewer(model, number))
     run = build(site)
     assert run.returncode == 0, run.stderr
@@ -128,7 +132,7 @@ def built(site):
 
 def test_the_table_is_made_from_the_files(built):
     assert MODELS
-    text, (rows, _) = built
+    text, (rows, _, _) = built
     assert rows[0] == list(header([Row("", (), made_up(model)) for model in MODELS]))
     assert rows[0][3].endswith("beam 5")
     for number, (model, row) in enumerate(zip(MODELS, rows[1:], strict=True)):
@@ -149,9 +153,11 @@ def test_the_table_is_made_from_the_files(built):
 
 
 def test_the_epochs_are_those_of_the_files(built):
-    text, (_, rows) = built
+    text, (_, rows, _) = built
     assert [row[0] for row in rows] == ["epoch", *map(str, range(1, 11)), "parameters"]
-    for number, (model, line) in enumerate(zip(REVIEWERS, BLOCKS["imdb"].strip().splitlines(), strict=True)):
+    for number, (model, line) in enumerate(
+        zip(REVIEWERS, BLOCKS["epochs"].strip().splitlines(), strict=True)
+    ):
         _, name, published = (cell.strip() for cell in line.split("|"))
         title, *cells, none = (row[1 + 2 * number] for row in rows)
         assert (title, cells, none) == (f"{name}, published", published.split(), "–")
@@ -159,6 +165,19 @@ def test_the_epochs_are_those_of_the_files(built):
             *(f"0.{accuracy}{number}0" for accuracy in (71, 72, 73, 77, 76, 75, 74, 74, 74, 74)),
             f"{1_234_567 + 1_000_000 * number:,}",
         ]
+        assert f"companion.experiments.imdb {model}" in text
+
+
+def test_classifiers_without_a_published_figure_have_a_row_each(built):
+    text, (_, _, rows) = built
+    assert rows[0] == ["model", *(f"epoch {epoch}" for epoch in range(1, 11)), "parameters"]
+    for number, (model, line) in enumerate(
+        zip(READERS, BLOCKS["classifiers"].strip().splitlines(), strict=True), start=len(REVIEWERS)
+    ):
+        name, *cells, parameters = rows[1 + number - len(REVIEWERS)]
+        assert name == line.split("|")[1].strip()
+        assert cells == [f"0.{accuracy}{number}0" for accuracy in (71, 72, 73, 77, 76, 75, 74, 74, 74, 74)]
+        assert parameters == f"{1_234_567 + 1_000_000 * number:,}"
         assert f"companion.experiments.imdb {model}" in text
 
 
@@ -185,6 +204,8 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
         made_up("hollow") | {"test": {"perplexity": 1.0, "free_running": {"perplexity": 1.0}}},
     )
     write(site / "results" / "imdb", "short", made_up_reviewer("short"))
+    long = made_up_reviewer("long")
+    write(site / "results" / "imdb", "long", long | {"history": 2 * long["history"]})
     rows = {
         "missing": r"missing\.json",
         "other": rf"other\.json is a result of version {VERSION + 1}, but version {VERSION}",
@@ -195,11 +216,13 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
     blocks = [f"```{{results}} multi30k\n{name} | model | 1 | 2 | 3 | 4\n```" for name in rows]
     blocks.append("```{results} multi30k\ngru | model | 1 | 2\n```")
     blocks.append("```{epochs} imdb\nshort | Shorty | 0.5 0.6\n```")
+    blocks.append("```{classifiers} imdb\nshort | Shorty\nlong | Longer\n```")
     (site / "results.md").write_text("\n\n".join(["# Results", *blocks]), "utf-8")
     run = build(site)
     assert run.returncode != 0
     cells = r"6 cells, file \| .*'gru \| model \| 1 \| 2'"
-    for message in [*rows.values(), cells, "of Shorty 2 epochs are published, but ours has 10"]:
+    epochs = ["of Shorty 2 epochs are published, but ours has 10", r"have not 10 epochs each: \[10, 20\]"]
+    for message in [*rows.values(), cells, *epochs]:
         assert re.search(rf"results\.md:\d+: .*{message}", run.stderr), run.stderr
 
 
@@ -218,13 +241,13 @@ def test_a_run_says_all_that_makes_it_again(tmp_path):
 def test_a_committed_result_is_on_the_page_and_names_no_place_of_its_machine(path):
     result = read_result(path)
     assert (result["experiment"], result["model"]) == (path.parent.name, path.stem)
-    assert re.search(rf"^{path.stem} \|", BLOCKS[path.parent.name], re.MULTILINE)
+    assert re.search(rf"^{path.stem} \|", PAGE, re.MULTILINE)
     assert not [word for word in result["command"].split() if PurePath(word).is_absolute()]
 
 
 def test_what_the_page_says_of_the_epochs_is_so():
     found = {}
-    for line in BLOCKS["imdb"].strip().splitlines():
+    for line in BLOCKS["epochs"].strip().splitlines():
         model, _, published = (cell.strip() for cell in line.split("|"))
         history = read_result(ROOT / "book" / "results" / "imdb" / f"{model}.json")["history"]
         found[model] = [float(cell) for cell in published.split()], [record["accuracy"] for record in history]
@@ -233,6 +256,20 @@ def test_what_the_page_says_of_the_epochs_is_so():
     assert (ours.index(max(ours)), theirs.index(max(theirs))) == (1, 5)
     assert ours[-1] < theirs[-1] - 0.01
     assert abs(max(ours) - max(found["attention"][1])) < 0.002
+
+
+def test_what_the_page_says_of_words_and_sentences_is_so():
+    runs = {model: read_result(ROOT / "book" / "results" / "imdb" / f"{model}.json") for model in READERS}
+    accuracies = {model: [record["accuracy"] for record in run["history"]] for model, run in runs.items()}
+    best = {model: max(found) for model, found in accuracies.items()}
+    first = {model: found[0] for model, found in accuracies.items()}
+    with_attention = ("hierarchical-attention", "flat-attention")
+    assert all(first[model] == best[model] for model in with_attention)
+    assert abs(best[with_attention[0]] - best[with_attention[1]]) < 0.002
+    assert min(best[model] for model in with_attention) > best["hierarchical-mean"] + 0.005
+    assert best["hierarchical-mean"] > best["bag"]
+    assert all(found[-1] < accuracies["bag"][-1] + 0.001 for found in accuracies.values())
+    assert all(1.30e6 < run["parameters"] < 1.33e6 for run in runs.values())
 
 
 def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():

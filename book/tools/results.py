@@ -1,4 +1,4 @@
-"""A Sphinx extension: two directives, each a table of what is published beside what we measured.
+"""A Sphinx extension: directives for tables of what is published beside what we measured.
 
 ``results`` is for translations. On a page, one line a model, with what is published: the perplexity after the
 model's own words or after the right ones, BLEU, and the millions of parameters::
@@ -11,6 +11,12 @@ model's own words or after the right ones, BLEU, and the millions of parameters:
 
     ```{epochs} imdb
     attention | self-attention | 0.8493 0.8404
+    ```
+
+``classifiers`` is for those of which nothing is published: one line a model::
+
+    ```{classifiers} imdb
+    bag | bag of words
     ```
 
 All other figures are read, when the book is built, from ``results/multi30k/gru.json`` beside the page, a
@@ -50,6 +56,20 @@ class Epochs(Runs):
         return [tuple(head), *zip([*numbers, "parameters"], *columns, strict=True)]
 
 
+class Classifiers(Runs):
+    """The accuracy after each epoch of classifiers to which nothing published can be compared."""
+
+    columns = ("file", "model")
+
+    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
+        """A row a model, with a column for each epoch."""
+        body = [(row.name, *in_bold(measured(row)), f"{row.result['parameters']:,}") for row in rows]
+        epochs = len(body[0]) - 2
+        if any(len(row) - 2 != epochs for row in body):
+            raise ValueError(f"the runs have not {epochs} epochs each: {[len(row) - 2 for row in body]}")
+        return [("model", *(f"epoch {n}" for n in range(1, epochs + 1)), "parameters"), *body]
+
+
 def header(rows: list[Row]) -> tuple[str, ...]:
     """The names of the columns, with the width of the beam."""
     widths = sorted({row.result["arguments"]["beam"] for row in rows})
@@ -84,11 +104,15 @@ def accuracies(row: Row) -> tuple[list[str], list[str]]:
     Raises:
         ValueError: the run has another number of epochs than are published.
     """
-    published = row.published[0].split()
-    ours = [f"{record['accuracy']:.4f}" for record in row.result["history"]]
+    published, ours = row.published[0].split(), measured(row)
     if len(published) != len(ours):
         raise ValueError(f"of {row.name} {len(published)} epochs are published, but ours has {len(ours)}")
     return [*in_bold(published), "–"], [*in_bold(ours), f"{row.result['parameters']:,}"]
+
+
+def measured(row: Row) -> list[str]:
+    """Our accuracy after each epoch."""
+    return [f"{record['accuracy']:.4f}" for record in row.result["history"]]
 
 
 def in_bold(column: list[str]) -> list[str]:
@@ -100,4 +124,5 @@ def setup(app: Any) -> dict[str, bool]:
     """Give the build the directives."""
     app.add_directive("results", Results)
     app.add_directive("epochs", Epochs)
+    app.add_directive("classifiers", Classifiers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,9 +5,9 @@ For instance::
     python -m companion.experiments.imdb attention
 
 The setting is that of Su 2018: the last 100 words of each review, self-attention, ten epochs, and after each
-of them the accuracy on the test split, by which nothing is chosen. The folder ``runs/attention`` gets what
-:mod:`companion.experiments.multi30k` leaves in its own, translations aside; resuming and several processes
-work in the same way.
+of them the accuracy on the test split, by which nothing is chosen. Beside self-attention there are the models
+of hierarchical attention. The folder ``runs/attention`` gets what :mod:`companion.experiments.multi30k`
+leaves in its own, translations aside; resuming and several processes work in the same way.
 """
 
 import argparse

@@ -5,7 +5,7 @@ from argparse import Namespace
 from torch import nn
 
 from companion.bahdanau import Encoder
-from companion.classifier import Classifier, Pooling, SelfAttentionEncoder, WordEncoder
+from companion.classifier import Classifier, SelfAttentionEncoder, WordEncoder
 from companion.hierarchical import HiddenDot, HierarchicalAttention, HierarchicalEncoder
 from companion.pooling import AttentionPooling, mean_pooling
 from companion.position import Concatenated
@@ -38,21 +38,14 @@ def build_hierarchical_mean(words: int, arguments: Namespace) -> Classifier:
 
 def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
     """A recurrent network over all words in one row, and attention pooling of its states."""
-    return _flat(words, AttentionPooling(HiddenDot(arguments.size), arguments.size), arguments)
-
-
-def build_flat_mean(words: int, arguments: Namespace) -> Classifier:
-    """A recurrent network over all words in one row, and the mean of its states."""
-    return _flat(words, mean_pooling, arguments)
+    size = arguments.size
+    pooling = AttentionPooling(HiddenDot(size), size)
+    return Classifier(_read_words(words, arguments), pooling, size, 2, arguments.dropout)
 
 
 def build_bag(words: int, arguments: Namespace) -> Classifier:
     """The mean of the words' vectors, and nothing else."""
     return Classifier(WordEncoder(words, arguments.size), mean_pooling, arguments.size, 2, arguments.dropout)
-
-
-def _flat(words: int, pooling: Pooling, arguments: Namespace) -> Classifier:
-    return Classifier(_read_words(words, arguments), pooling, arguments.size, 2, arguments.dropout)
 
 
 def _read_words(words: int, arguments: Namespace) -> Encoder:
@@ -69,7 +62,6 @@ FLAT = {
     "attention": build_attention,
     "attention-positions": build_attention_positions,
     "flat-attention": build_flat_attention,
-    "flat-mean": build_flat_mean,
     "bag": build_bag,
 }
 IN_SENTENCES = {
