@@ -9,7 +9,7 @@ it shares hardly a word with the document.
 import random
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date
 from itertools import product
 from typing import NamedTuple
@@ -95,13 +95,13 @@ def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], l
 
 
 def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: int) -> list[Question]:
-    """Documents on one of the facts ``about`` and three of the ``others``, each with a question.
+    """Documents on one of the facts ``about`` and three of the ``others``, with a question on the first.
 
     The four stand in a square: two currencies and two languages, each with each. So who understands half of
-    the question guesses between two places, and who does not read it, among four. It is asked about one of
-    the facts ``about``; where several are among the four, about each equally often, so that what is common in
-    the world is not the answer more often. What counts is what the document tells: a territory may have more
-    languages than that. Each place is named twice.
+    the question is left with two places, and who does not read it with four. They are not equally likely:
+    each fact is asked about alike, and so a pair that many territories have is the answer more often. What
+    counts is what the document tells: a territory may have more languages than that. Each place is named
+    twice.
 
     Raises:
         ValueError: the count is below 1, or there is no such square.
@@ -111,9 +111,9 @@ def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: i
     squares = _squares(about, others)
     if not squares:
         raise ValueError(f"about none of {len(about)} facts can be asked among {len(others)} others")
-    generator, askable = random.Random(seed), frozenset(about)
+    generator = random.Random(seed)
     drawn = [(fact, generator.choice(squares[fact])) for fact in generator.choices(list(squares), k=count)]
-    return [_question(_fill(fact, square, generator), askable, generator) for fact, square in drawn]
+    return [_question(_fill(fact, square, generator), generator) for fact, square in drawn]
 
 
 _Square = tuple[list[Fact], ...]  # what may stand in each of the three corners beside a fact
@@ -146,14 +146,13 @@ def _fill(fact: Fact, square: _Square, generator: random.Random) -> tuple[Fact, 
             return corners
 
 
-def _question(corners: Sequence[Fact], askable: Collection[Fact], generator: random.Random) -> Question:
+def _question(corners: Sequence[Fact], generator: random.Random) -> Question:
     told = dict(zip(generator.sample(PLACES, len(PLACES)), corners, strict=True))
     sentences = [_tell(corner, place, generator) for place, corner in told.items()]
     document = tuple(word for sentence in generator.sample(sentences, len(sentences)) for word in sentence)
-    answer = generator.choice([place for place, corner in told.items() if corner in askable])
-    asked = _both(told[answer], _FRENCH, _ASKED, "et", generator)
+    asked = _both(corners[0], _FRENCH, _ASKED, "et", generator)
     territories = tuple(told[place].territory for place in PLACES)
-    return Question(document, (BLANK, ":", *asked), answer, PLACES, territories)
+    return Question(document, (BLANK, ":", *asked), next(iter(told)), PLACES, territories)
 
 
 def _tell(fact: Fact, place: str, generator: random.Random) -> tuple[str, ...]:
