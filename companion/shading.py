@@ -14,7 +14,7 @@ from torch import Tensor
 from companion.alignment import numbers, table, visible
 
 WIDTH = 5.0  # inches, as all figures of the book
-MARGIN, COLUMNS = 6, 52  # letters in a line: of a sentence's share in percent, and of its words
+MARGIN, COLUMNS = 6, 40  # letters in a line: of a sentence's share in percent, and of its words
 LETTER = WIDTH / (MARGIN + COLUMNS)  # inches
 LINE = 2.3 * LETTER
 DARKEST = 0.6  # of a colour map: black letters can still be read on it

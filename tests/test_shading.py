@@ -76,8 +76,8 @@ def test_a_long_sentence_goes_on_in_the_next_line_and_no_word_leaves_the_page():
     figure.canvas.draw()
     lines = [y for word, _, y, _ in written(axes) if word == "word"]
     assert len(lines) == 30
-    assert sorted(set(lines)) == [0, 1, 2]
-    assert [y for word, _, y, _ in written(axes) if word == "end"] == [3]
+    assert sorted(set(lines)) == [0, 1, 2, 3]
+    assert [y for word, _, y, _ in written(axes) if word == "end"] == [4]
     for text in filter(Text.get_text, axes.texts):
         box = text.get_window_extent()
         assert figure.bbox.padded(1).count_contains(box.corners()) == 4
