@@ -23,7 +23,7 @@ def attention_over_attention(
         β_t = mean of β(i)_t over the document's words,   s_i = Σ_t α(t)_i β_t
 
     ``document`` and ``question`` are masks of their words. The shares of a document's words sum to 1, and are
-    zero where document or question have no words. Source: Cui et al. 2017, equations (3) to (6).
+    zero where document or question have no words. Source: Cui et al. 2017, section 3.
 
     Raises:
         TypeError, ValueError: as :func:`~companion.attention.masked_softmax`.
@@ -40,9 +40,9 @@ def occurrences(
 
     ::
 
-        P(w) = Σ_{i: d_i = w} s_i
+        P(w) = Σ_{i: x_i = w} s_i,   x_i the word at place i of the document
 
-    It is zero for a word that does not stand in the document. Source: Kadlec et al. 2016, equation (3).
+    It is zero for a word that does not stand in the document. Source: Kadlec et al. 2016, section 3.
     """
     places = words.unsqueeze(-1) == document.unsqueeze(1)
     return (places * shares.unsqueeze(1)).sum(-1)

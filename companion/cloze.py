@@ -32,11 +32,12 @@ def answer_loss(reader: nn.Module, batch: Asked) -> Loss:
 
     ::
 
-        total = − Σ_i log P(answer_i),   P(w) = Σ_{j: d_j = w} s_j,   count = N questions
+        total = − Σ_i log P(answer_i),   P(w) = Σ_{j: x_j = w} s_j,   count = N questions
 
-    A reader's shares are probabilities already, so no softmax follows. Where P is too small for its format,
-    it counts as the smallest normal number: the loss and its gradient stay finite. Source: section 3 of
-    Kadlec et al. 2016, and of Cui et al. 2017.
+    with x_j the word at place j of the document. A reader's shares are probabilities already, so no softmax
+    follows. Where P is too small for its format, it counts as the smallest normal number: the loss and its
+    gradient stay finite (in 32 bits; in float16 a small share can still overflow the gradient). Source:
+    section 3 of Kadlec et al. 2016, and of Cui et al. 2017.
     """
     shares = widen(reader(batch.document, batch.question))
     found = occurrences(shares, batch.document, batch.answer)

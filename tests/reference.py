@@ -833,7 +833,7 @@ def columns(matrix):
 
 
 def attention_over_attention(scores):
-    """s_i = Σ_t α(t)_i β_t   (equations 3 to 6): a row of M for each word of the document, none is padding"""
+    """s_i = Σ_t α(t)_i β_t   (section 3): a row of M for each word of the document, none is padding"""
     alpha = [softmax(column) for column in columns(scores)]
     beta = [math.fsum(column) / len(scores) for column in columns([softmax(row) for row in scores])]
     return [math.fsum(a[i] * b for a, b in zip(alpha, beta, strict=True)) for i in range(len(scores))]

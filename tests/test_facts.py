@@ -105,6 +105,7 @@ def test_whole_territories_are_held_out_and_no_value_is_new(real):
     assert known.isdisjoint(fact.territory for fact in test)
     assert {fact.currency for fact in test} <= {fact.currency for fact in train}
     assert {fact.language for fact in test} <= {fact.language for fact in train}
+    assert {(f.currency, f.language) for f in test} <= {(f.currency, f.language) for f in train}
     words = {word for one in questions(train, train, 1500, seed=0) for word in (*one.document, *one.question)}
     for one in questions(test, train, 200, seed=1):
         assert {*one.document, *one.question} <= words
