@@ -18,7 +18,7 @@ AT_ONCE = 256
 
 
 class Example(NamedTuple):
-    """A text, or the two texts of a pair, each a row of words; and the name of its class."""
+    """A text, the two texts of a pair, or the sentences of a document, each a row of words; and its class."""
 
     texts: tuple[Sequence[str], ...]
     label: str

@@ -87,8 +87,9 @@ class HierarchicalAttention(Classifier):
         h_i = BiGRU(s_i),     α_i = softmax_i(u_sᵀ tanh(W_s h_i + b_s)),     v = Σ_i α_i h_i
         logits = W_c dropout(v) + b_c
 
-    Source: Yang et al. 2016 (HAN), section 2.2, equations (1) to (11). ``size`` counts the features of both
-    directions together; the paper's is 100, with words of 200 features. Deviation: dropout, if asked for.
+    Source: Yang et al. 2016 (HAN), section 2, equations (1) to (11). ``size`` counts the features of both
+    directions together; the paper's is 100, with words of 200 features. Deviations: dropout, if asked for;
+    and PyTorch's GRU has a second bias, inside the reset gate.
 
     Raises:
         ValueError: a size is below 1, ``size`` is odd, or ``dropout`` is not between 0 and 1.

@@ -37,14 +37,14 @@ class Placed(NamedTuple):
 
 def shaded(
     sentences: Sequence[Sequence[str]],
-    word_weights: Float[Tensor, "s n"] | Float[np.ndarray, "s n"],
+    word_weights: Float[Tensor, "r n"] | Float[np.ndarray, "r n"],
     sentence_weights: Float[Tensor, " s"] | Float[np.ndarray, " s"],
     title: str = "",
 ) -> Axes:
     """A document as text: before each sentence its weight in percent, orange; behind each word its own, blue.
 
-    White is 0 and the darkest shade is 1 in every picture. Each sentence begins a line. What stands beyond a
-    sentence's words, or beyond the last sentence, is padding.
+    The palest shade is 0 and the darkest is 1 in every picture. Each sentence begins a line. What stands
+    beyond a sentence's words, or beyond the last sentence, is padding. A word longer than a line ends in "…".
 
     Raises:
         TypeError: a word is not a string, or weights are not numbers.
@@ -52,10 +52,11 @@ def shaded(
             sentences; a weight lies outside 0 to 1, or padding has weight.
     """
     shares = _without_padding(sentence_weights, ["share"] * len(sentences), "the weights of sentences")
+    rows = _rows(word_weights, len(sentences))
     words: list[Placed] = []
     margin: list[Placed] = []
     line = -1
-    for number, (sentence, weights) in enumerate(zip(sentences, word_weights[: len(sentences)], strict=True)):
+    for number, (sentence, weights) in enumerate(zip(sentences, rows, strict=True)):
         values = _without_padding(weights, sentence, f"the weights of sentence {number}")
         margin.append(Placed(f"{shares[number]:4.0%}", line + 1, -MARGIN, shares[number]))
         words += _wrapped(sentence, values, line + 1)
@@ -64,6 +65,15 @@ def shaded(
     _write(margin, "Oranges", axes)
     _write(words, "Blues", axes)
     return axes
+
+
+def _rows(word_weights: Any, count: int) -> Float[np.ndarray, "s n"]:
+    rows = numbers(word_weights, "the weights of words")
+    if len(rows) < count:
+        raise ValueError(f"there are weights of words for {len(rows)} sentences, but {count} sentences")
+    if rows[count:].any():
+        raise ValueError(f"the weights of words are not 0 beyond the {count} sentences: {rows[count:]}")
+    return rows[:count]
 
 
 def _without_padding(weights: Any, tokens: Sequence[str], name: str) -> Float[np.ndarray, " n"]:
@@ -76,12 +86,17 @@ def _without_padding(weights: Any, tokens: Sequence[str], name: str) -> Float[np
 def _wrapped(sentence: Sequence[str], weights: Float[np.ndarray, " n"], line: int) -> list[Placed]:
     """The words of a sentence from the beginning of this line on, none across the right margin."""
     placed, column = [], 0
-    for word, weight in zip(map(visible, sentence), weights, strict=True):
+    for token, weight in zip(sentence, weights, strict=True):
+        word = _shortened(visible(token))
         if column and column + len(word) > COLUMNS:
             line, column = line + 1, 0
         placed.append(Placed(word, line, column, float(weight)))
         column += len(word) + 1
     return placed
+
+
+def _shortened(word: str) -> str:
+    return word if len(word) <= COLUMNS else word[: COLUMNS - 1] + "…"
 
 
 def _page(lines: int, title: str) -> Axes:

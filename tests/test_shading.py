@@ -85,13 +85,18 @@ def test_a_long_sentence_goes_on_in_the_next_line_and_no_word_leaves_the_page():
         assert any(shade.count_contains(box.corners()) == 4 for shade in behind)
 
 
-def test_a_word_longer_than_a_line_has_a_line_of_its_own():
+def test_a_word_longer_than_a_line_has_a_line_of_its_own_and_is_shortened():
     axes = shaded([["a", "b" * (COLUMNS + 1), "c"]], torch.full((1, 3), 1 / 3), torch.ones(1))
-    assert [y for word, _, y, _ in written(axes) if word.strip() in ("a", "b" * (COLUMNS + 1), "c")] == [
-        0,
-        1,
-        2,
+    assert [(word, y) for word, _, y, _ in written(axes)][1:] == [
+        ("a", 0),
+        ("b" * (COLUMNS - 1) + "…", 1),
+        ("c", 2),
     ]
+
+
+def test_a_word_as_long_as_a_line_is_whole():
+    axes = shaded([["b" * COLUMNS]], torch.ones(1, 1), torch.ones(1))
+    assert [word for word, *_ in written(axes)] == ["100%", "b" * COLUMNS]
 
 
 def test_it_has_a_title_and_no_axes():
@@ -105,7 +110,10 @@ def test_padding_is_not_drawn_but_must_have_no_weight():
     padded[:2, :3] = WORDS
     padded_shares = torch.cat([SHARES, torch.zeros(2)])
     assert written(shaded(SENTENCES, padded, padded_shares)) == written(shaded(SENTENCES, WORDS, SHARES))
-    padded[0, 4] = 0.1
+    padded[3, 0] = 0.1
+    with pytest.raises(ValueError, match="not 0 beyond the 2 sentences"):
+        shaded(SENTENCES, padded, padded_shares)
+    padded[3, 0], padded[0, 4] = 0, 0.1
     with pytest.raises(ValueError, match="sentence 0 are not 0 beyond its 2"):
         shaded(SENTENCES, padded, padded_shares)
     with pytest.raises(ValueError, match="weights of sentences are not 0 beyond its 1"):
@@ -117,6 +125,7 @@ def test_padding_is_not_drawn_but_must_have_no_weight():
     [
         (SENTENCES, WORDS[:, :2], SHARES, "3 key tokens"),
         (SENTENCES, WORDS[:1], SHARES[:1], "2 key tokens"),
+        (SENTENCES, WORDS[:1], SHARES, "for 1 sentences, but 2 sentences"),
         (SENTENCES, 2 * WORDS, SHARES, "between 0 and 1"),
         ([], WORDS, 0 * SHARES, "at least one of each"),
         ([["int"], []], 0 * WORDS, SHARES, "at least one of each"),
