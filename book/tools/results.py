@@ -63,11 +63,12 @@ class Classifiers(Runs):
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, with a column for each epoch."""
+        epochs = [len(row.result["history"]) for row in rows]
+        if set(epochs) != {epochs[0]}:
+            raise ValueError(f"the runs have not {epochs[0]} epochs each: {epochs}")
+        head = ("model", *(f"epoch {n}" for n in range(1, epochs[0] + 1)), "parameters")
         body = [(row.name, *in_bold(measured(row)), f"{row.result['parameters']:,}") for row in rows]
-        epochs = len(body[0]) - 2
-        if any(len(row) - 2 != epochs for row in body):
-            raise ValueError(f"the runs have not {epochs} epochs each: {[len(row) - 2 for row in body]}")
-        return [("model", *(f"epoch {n}" for n in range(1, epochs + 1)), "parameters"), *body]
+        return [head, *body]
 
 
 def header(rows: list[Row]) -> tuple[str, ...]:

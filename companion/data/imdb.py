@@ -105,8 +105,7 @@ def words(text: str) -> list[str]:
 
 def sentences(text: str) -> list[list[str]]:
     """The same words in sentences, none of them empty: up to full stops and the like, and line breaks."""
-    split_up = (WORD.findall(part) for part in END.split(text.lower()))
-    return [words for words in split_up if words]
+    return [found for part in END.split(text.lower()) if (found := words(part))]
 
 
 def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
