@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 
 from companion import partial, patterns, tiles, transformer
 from companion.attention import record_weights
-from companion.memory import peak_memory
+from companion.cost import peak_memory
 from companion.multihead import MultiHeadAttention
 from companion.scores import ScaledDot
 from companion.sparse import AtrousAttention, LocalAttention, PatternAttention, SparseAttention

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from companion.cost import peak_memory
 from companion.experiments.record import surroundings
 from companion.flex import FlexAtrous, FlexAttention, FlexSparse
-from companion.memory import peak_memory
 from companion.patterns import dense, local
 from companion.sparse import AtrousAttention, LocalAttention, PatternAttention, SparseAttention
 
