@@ -30,6 +30,20 @@ VISIBLE_TEXT = """() => {
 LEFT_OF_FORMULAS = """() => [...document.querySelectorAll('mjx-container[display="true"]')].map(
     formula => (formula.querySelector('mjx-mtd') ?? formula).getBoundingClientRect().left
 )"""
+# axe reads every coloured word of code, thousands of them; those of one class look alike in one place.
+ONE_OF_EACH_COLOUR = """() => {
+    const seen = new Set();
+    document.querySelectorAll('div.highlight span').forEach(token => {
+        const kind = token.className + (token.closest('.cell_output') ? ' in an output' : '');
+        if (token.className && !seen.has(kind)) seen.add(kind);
+        else token.replaceWith(...token.childNodes);
+    });
+    document.body.normalize();
+    return seen.size;
+}"""
+COLOURS_OF_CODE = """() => [...new Set([...document.querySelectorAll('div.highlight span[class]')].map(
+    token => getComputedStyle(token).color
+))].sort()"""
 MATH_IS_SET = "() => !window.MathJax || !MathJax.startup?.promise || MathJax.startup.promise.then(() => true)"
 
 
@@ -98,21 +112,51 @@ def test_there_are_pages(html):
     assert PAGES, "the book was built after the tests were collected: run them again"
 
 
-@pytest.mark.parametrize("place", ["disk", "server"])
-@pytest.mark.parametrize("name", [*PAGES, "index.html", "search.html"])
-def test_page_asks_no_other_host_and_has_no_complaint(name, place, visit, html, server):
-    home = html.as_uri() if place == "disk" else server
-    visited = visit(f"{home}/{name}")
+def check_undisturbed(visited, home):
+    """The page asked nothing of another host, missed nothing and complained of nothing."""
     assert visited.requests
     assert not [url for url in visited.requests if not url.startswith((home, "data:", "blob:"))]
     assert not visited.failures
     assert not visited.complaints
 
 
+@pytest.mark.parametrize("name", [*PAGES, "index.html", "search.html"])
+def test_page_from_the_disk_asks_no_other_host_and_has_no_complaint(name, visit, html):
+    check_undisturbed(visit(f"{html.as_uri()}/{name}"), html.as_uri())
+
+
+@pytest.mark.parametrize("name", ["index.html", "search.html"])
+def test_page_from_a_server_asks_no_other_host_and_has_no_complaint(name, visit, server):
+    check_undisturbed(visit(f"{server}/{name}"), server)
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_mathematics_is_set_without_a_network(name, visit, html):
-    page = visit((html / name).as_uri()).page
-    source = (html / name).read_text("utf-8")
+def test_page_is_fit_for_every_reader(name, visit, html, server):
+    """One visit: mathematics, then a desktop and a phone, in light and dark, with what axe finds in each."""
+    visited = visit(f"{server}/{name}")
+    page = visited.page
+    check_mathematics(page, (html / name).read_text("utf-8"))
+    check_undisturbed(visited, server)
+    for folded in page.locator("article details").all():
+        folded.evaluate("element => { element.open = true }")
+    for width in (PHONE, DESKTOP):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+            "the page is wider than the screen"
+        )
+        assert min(page.evaluate(LEFT_OF_FORMULAS), default=0) >= 0, (
+            "a formula begins where nobody can scroll"
+        )
+    page.evaluate(ONE_OF_EACH_COLOUR)
+    for width, scheme in VIEWS:
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+        assert not axe_violations(page), (width, scheme)
+
+
+def check_mathematics(page, source):
+    """All that was written as mathematics is set: no error, no raw TeX, no number missing."""
     written = len(re.findall(r'<(?:span|div) class="math notranslate', source))
     assert page.locator("mjx-container").count() >= written
     assert page.locator("mjx-merror").count() == 0
@@ -122,23 +166,35 @@ def test_mathematics_is_set_without_a_network(name, visit, html):
     assert page.locator("mjx-container mjx-mlabeledtr, mjx-container mjx-labels mjx-mtr").count() >= tags
 
 
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-@pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_no_violation_and_nothing_sticks_out(name, width, scheme, visit, server):
-    page = visit(f"{server}/{name}", width, scheme).page
-    assert page.evaluate("document.documentElement.dataset.theme") == scheme
-    for folded in page.locator("article details").all():
-        folded.evaluate("element => { element.open = true }")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    assert not [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in violations]
+def axe_violations(page):
+    """What axe finds, each with its rule and the elements concerned."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_wide_formula_scrolls_from_its_beginning_on_a_phone(name, visit, html):
-    page = visit((html / name).as_uri(), PHONE).page
-    for left in page.evaluate(LEFT_OF_FORMULAS):
-        assert left >= 0
+PLANTED = {
+    "color-contrast": "<p style='color: #999; background: #aaa'>grey on grey</p>",
+    "image-alt": "<img src='_static/favicon.svg'>",
+    "button-name": "<button></button>",
+}
+
+
+@pytest.mark.parametrize("rule", PLANTED)
+def test_axe_sees_what_it_looks_for(rule, visit, server):
+    page = visit(f"{server}/search.html").page
+    page.evaluate(
+        "html => document.querySelector('main').insertAdjacentHTML('beforeend', html)", PLANTED[rule]
+    )
+    assert rule in [found for found, *_ in axe_violations(page)]
+
+
+def test_of_each_colour_of_code_one_token_stays_for_axe(visit, html):
+    chapter = next(name for name in PAGES if re.match(r"book/\d", name))
+    page = visit((html / chapter).as_uri()).page
+    text, colours = page.evaluate("document.body.textContent"), page.evaluate(COLOURS_OF_CODE)
+    assert page.evaluate(ONE_OF_EACH_COLOUR) > 10
+    assert page.evaluate("document.body.textContent") == text
+    assert page.evaluate(COLOURS_OF_CODE) == colours
 
 
 @pytest.mark.parametrize("name", PAGES[:1])
