@@ -2,7 +2,3 @@
 
 Start with :mod:`companion.attention`: score the keys, normalise under a mask, average the values.
 """
-
-from importlib.metadata import version
-
-__version__ = version("companion")

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
+_POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
 
 
 def masked_softmax(
@@ -42,11 +42,12 @@ def check_mask(mask: Tensor, shape: torch.Size) -> None:
     """Raise a ``TypeError`` unless the mask is boolean, a ``ValueError`` unless it fits the scores' shape."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = f"its dtype is {mask.dtype}" if isinstance(mask, Tensor) else f"it is a {type(mask).__name__}"
-        raise TypeError(f"the mask must be a boolean tensor ({POLARITY}), but {kind}")
+        raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {kind}")
     padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
     if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
         raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)} ({POLARITY})"
+            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)} "
+            f"({_POLARITY})"
         )
 
 
@@ -75,6 +76,14 @@ def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
         raise TypeError(f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}")
 
 
+def check_unplaced(owner: nn.Module, attention: nn.Module) -> None:
+    """Raise a ``TypeError`` if the attention, or one inside it, goes by the place of a query."""
+    for part in attention.modules():
+        if getattr(part, "placed", False):
+            asker, placed = type(owner).__name__, type(part).__name__
+            raise TypeError(f"{asker} asks one query at a time, but {placed} goes by its place")
+
+
 def uniform_parameter(*sizes: int) -> nn.Parameter:
     """A parameter that starts as ``nn.Linear`` starts its own: uniform within ±1/√n, n its last size."""
     bound = sizes[-1] ** -0.5
@@ -93,6 +102,7 @@ class Attention(nn.Module, ABC):
     """
 
     causal = False  #: whether no query sees, even without a mask, a key after its own position
+    placed = False  #: whether a look depends on the query's own place, which one query alone does not tell
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -110,7 +120,11 @@ class Attention(nn.Module, ABC):
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The share of each key in each query's context; a row sums to 1, or to 0 where all is masked."""
+        """The share of each key in each query's context; a row sums to 1, or to 0 where all is masked.
+
+        Raises:
+            TypeError, ValueError: as :func:`masked_softmax`, or sizes do not fit.
+        """
         return masked_softmax(self.score(query, key), mask)
 
     def forward(

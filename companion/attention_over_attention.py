@@ -51,7 +51,8 @@ def occurrences(
 class Reader(nn.Module, ABC):
     """Document and question, each read by a bidirectional GRU, to find the answer's places.
 
-    The embedding is common to both. ``size`` counts the features of both directions together.
+    The embedding is common to both. ``size`` counts the features of both directions together. Source: section
+    3 of Kadlec et al. 2016, and of Cui et al. 2017.
 
     Raises:
         ValueError: a size is below 1, or ``size`` is odd.
@@ -106,7 +107,11 @@ class AttentionSum(Reader):
         asked: Float[Tensor, "b m d"],
         question: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The softmax of each state's product with the question's vector."""
+        """The softmax of each state's product with the question's vector.
+
+        Raises:
+            TypeError, ValueError: as :func:`~companion.attention.masked_softmax`.
+        """
         forward, backward = asked.chunk(2, -1)
         summary = torch.cat([last_pooling(forward, question), backward[:, 0]], -1)
         return masked_softmax((states @ summary.unsqueeze(-1)).squeeze(-1), document)
@@ -119,7 +124,7 @@ class AttentionMean(Reader):
 
         M = h_document h_questionᵀ,   s = mean over t of the softmax of M_it over i
 
-    It is attention over attention without the second attention.
+    It is attention over attention without the second attention: ours, to compare with.
     """
 
     def look(
@@ -129,7 +134,11 @@ class AttentionMean(Reader):
         asked: Float[Tensor, "b m d"],
         question: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The mean of the question's words' attentions, padding left out."""
+        """The mean of the question's words' attentions, padding left out.
+
+        Raises:
+            TypeError, ValueError: as :func:`~companion.attention.masked_softmax`.
+        """
         alpha = masked_softmax(asked @ states.mT, document[:, None])
         return mean_pooling(alpha, question)
 
@@ -151,5 +160,9 @@ class AttentionOverAttention(Reader):
         asked: Float[Tensor, "b m d"],
         question: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The attention over the question's words' attentions."""
+        """The attention over the question's words' attentions.
+
+        Raises:
+            TypeError, ValueError: as :func:`~companion.attention.masked_softmax`.
+        """
         return attention_over_attention(states @ asked.mT, document, question)

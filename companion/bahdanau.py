@@ -6,7 +6,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_kind, check_positive, check_size, uniform_parameter
+from companion.attention import (
+    Attention,
+    check_kind,
+    check_positive,
+    check_size,
+    check_unplaced,
+    uniform_parameter,
+)
 from companion.embedding import Embedding
 from companion.recurrent import DeepOutput, check_even, check_target, run_packed, source_mask
 from companion.state import Memory, Step
@@ -56,10 +63,14 @@ class Encoder(nn.Module):
 
     Source: Bahdanau et al. 2015, section 3.2. Deviation: PyTorch's GRU resets after the matrix, r ∘ (U s),
     where the paper resets before it, U (r ∘ s); and dropout on the embedded words, if asked for.
+
+    Raises:
+        ValueError: a size is below 1.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, hidden_size: int, dropout: float = 0.0):
         super().__init__()
+        check_positive(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.rnn = nn.GRU(embedding_size, hidden_size, batch_first=True, bidirectional=True)
@@ -101,10 +112,10 @@ class Decoder(nn.Module):
 
     Raises:
         ValueError: a size is below 1, or ``source_size`` or ``hidden_size`` is odd and cannot be halved.
-        TypeError: the attention is not of the kind that the decoder ``needs``.
+        TypeError: the attention is not of the kind that the decoder ``needs``, or goes by the query's place.
     """
 
-    needs: type = Attention
+    needs: type = Attention  #: the kind of attention that it looks with
 
     def __init__(
         self,
@@ -117,6 +128,7 @@ class Decoder(nn.Module):
     ):
         super().__init__()
         check_kind(self, attention, self.needs)
+        check_unplaced(self, attention)
         check_even(source_size=source_size, hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)

@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from companion.patterns import Rule
 
-BLOCK = 128  # queries and keys of a block, which a kernel computes or skips
+BLOCK = 128  #: queries and keys of a block, which a kernel computes or skips
 
 
 class Reordered(torch.autograd.Function):

@@ -8,10 +8,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from companion.data.vocabulary import PAD
-from companion.hard import Look, MovingBaseline, doubly_stochastic_penalty, reinforce_loss, reward_to_go
+from companion.hard import (
+    Look,
+    MovingBaseline,
+    check_weight,
+    doubly_stochastic_penalty,
+    reinforce_loss,
+    reward_to_go,
+)
 from companion.losses import Loss, widen
 
-LONGEST = 20  # words of a caption, with <eos>: nine names and "below" twice are twelve
+LONGEST = 20  #: words of a caption, with ``<eos>``, where nine names and "below" twice are twelve
 
 
 class Seen(NamedTuple):
@@ -55,9 +62,13 @@ class SoftLoss:
 
     Source: Xu et al. 2015, equation (14); ``penalty`` is λ. Dividing by words, as all losses here, changes
     nothing but the rate.
+
+    Raises:
+        ValueError: the penalty is below 0 or not finite.
     """
 
     def __init__(self, penalty: float = 0.0):
+        check_weight("doubly stochastic penalty", penalty)
         self.penalty = penalty
 
     def __call__(self, model: nn.Module, batch: Seen) -> Loss:
@@ -80,11 +91,17 @@ class HardLoss:
     Xu et al. 2015, section 4.1, but for R_t: see :func:`companion.hard.reward_to_go`. The baseline moves
     only while the model trains. It is no part of a checkpoint; it is learnt again in a few dozen steps. Of
     several processes each has its own, from its own rows: no bias, but not the same numbers as from one.
+    ``longest`` is how many words a caption may have, with ``<eos>``.
+
+    Raises:
+        ValueError: a weight is below 0 or not finite, ``longest`` is below 1, or a caption has more words.
     """
 
-    def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):
+    def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0, longest: int = LONGEST):
+        check_weight("policy", policy_weight)
+        check_weight("entropy", entropy_weight)
         self.policy_weight, self.entropy_weight = policy_weight, entropy_weight
-        self.baseline = MovingBaseline(LONGEST)
+        self.baseline = MovingBaseline(longest)
 
     def __call__(self, model: nn.Module, batch: Seen) -> Loss:
         """The sum over a batch; ``model`` is a captioner that is :class:`Traced`."""

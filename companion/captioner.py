@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_kind, check_positive, check_size
+from companion.attention import Attention, check_kind, check_positive, check_size, check_unplaced
 from companion.embedding import Embedding
 from companion.hard import HardAttention, Look, entropy
 from companion.recurrent import check_target
 from companion.state import Memory, Step
 
-IMAGE, GRID, EDGE = (1, 32, 32), 8, 6.0
+_IMAGE, _GRID, _EDGE = (1, 32, 32), 8, 6.0
 
 
 class ImageEncoder(nn.Module):
@@ -46,12 +46,12 @@ class ImageEncoder(nn.Module):
         self, images: Float[Tensor, "b 1 32 32"]
     ) -> tuple[Float[Tensor, "b 64 s"], Bool[Tensor, "b 64"]]:
         """The features of each field, the paper's annotations a_i, and a mask, which is true everywhere."""
-        if images.shape[1:] != IMAGE:
+        if images.shape[1:] != _IMAGE:
             raise ValueError(f"images must have the shape (b, 1, 32, 32), not {tuple(images.shape)}")
         hidden = self.pool(self.first(images).relu())
         hidden = self.pool(self.second(hidden).relu())
         features = self.third(hidden).relu()
-        line = torch.linspace(-EDGE, EDGE, GRID, device=features.device, dtype=features.dtype)
+        line = torch.linspace(-_EDGE, _EDGE, _GRID, device=features.device, dtype=features.dtype)
         place = torch.stack(torch.meshgrid(line, line, indexing="ij")).expand(len(images), -1, -1, -1)
         annotations = torch.cat([features, place], 1).flatten(2).mT
         return annotations, torch.ones_like(annotations[..., 0], dtype=torch.bool)
@@ -105,14 +105,15 @@ class Captioner(nn.Module):
 
     Source: Xu et al. 2015, sections 3.1.2 and 4.2.1. β is a scalar, as in the paper. ``attention`` is f_att,
     :class:`~companion.bahdanau.Additive` in the paper's form; a Gumbel-softmax around it serves as well.
-    Deviation: PyTorch's LSTM; dropout on the embedded words alone.
+    Deviations: PyTorch's LSTM, and no dropout.
 
     Raises:
         ValueError: a size is below 1.
-        TypeError: the attention is not of the kind that the captioner ``needs``.
+        TypeError: the attention is not of the kind that the captioner ``needs``, or goes by the query's
+            place.
     """
 
-    needs: type = Attention
+    needs: type = Attention  #: the kind of attention that it looks with
 
     def __init__(
         self,
@@ -121,13 +122,12 @@ class Captioner(nn.Module):
         hidden_size: int,
         source_size: int,
         attention: Attention | HardAttention,
-        dropout: float = 0.0,
     ):
         super().__init__()
         check_kind(self, attention, self.needs)
+        check_unplaced(self, attention)
         check_positive(hidden_size=hidden_size, source_size=source_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
-        self.dropout = nn.Dropout(dropout)
         self.attention: Any = attention
         self.W_h = nn.Linear(source_size, hidden_size)
         self.W_c = nn.Linear(source_size, hidden_size)
@@ -161,7 +161,7 @@ class Captioner(nn.Module):
 
     def step(self, token: Int[Tensor, " b"], state: CaptionerState) -> Step:
         """Scores of the word after ``token``."""
-        embedded = self.dropout(self.embedding(token))
+        embedded = self.embedding(token)
         state = self.advance(embedded, state)
         return Step(self.output(state.hidden, embedded, state.context), state, state.look.weights)
 
@@ -174,7 +174,7 @@ class Captioner(nn.Module):
             ValueError: the target has no word, or another number of captions than there are images.
         """
         check_target(target, state.hidden)
-        embedded = self.dropout(self.embedding(target))
+        embedded = self.embedding(target)
         hidden, context, looks = [], [], []
         for word in embedded.unbind(1):
             state = self.advance(word, state)
@@ -196,7 +196,9 @@ class HardCaptioner(Captioner):
     :func:`~companion.hard.reinforce_loss` needs.
 
     Raises:
-        TypeError: the attention is not a :class:`~companion.hard.HardAttention`.
+        ValueError: a size is below 1.
+        TypeError: the attention is not a :class:`~companion.hard.HardAttention`, or goes by the query's
+            place.
     """
 
     needs = HardAttention
@@ -209,14 +211,18 @@ class HardCaptioner(Captioner):
 def harden(captioner: Captioner) -> HardCaptioner:
     """A copy that has learnt as much, but looks at one place: drawn by the weights that it averaged by.
 
-    REINFORCE refines a look far better than it finds one, so it is a good place to start from.
+    REINFORCE refines a look far better than it finds one, so it is a good place to start from. The copy is in
+    training mode if the captioner is.
+
+    Raises:
+        TypeError: the captioner's attention is hard already.
     """
     source_size, hidden_size = captioner.W_h.in_features, captioner.W_h.out_features
-    embedding_size = captioner.cell.input_size - source_size
+    embedding_size = captioner.embedding.embedding_dim
     attention = HardAttention(deepcopy(captioner.attention))
     words = captioner.output.L_o.out_features
-    hard = HardCaptioner(words, embedding_size, hidden_size, source_size, attention, captioner.dropout.p)
+    hard = HardCaptioner(words, embedding_size, hidden_size, source_size, attention)
     hard = hard.to(captioner.W_h.weight)
     others = {name: x for name, x in captioner.state_dict().items() if not name.startswith("attention.")}
     hard.load_state_dict(others, strict=False)
-    return hard
+    return hard.train(captioner.training)

@@ -16,7 +16,7 @@ from companion.decoding import greedy
 from companion.hard import one_hot
 from companion.losses import Loss, Record, evaluating, held_out
 
-AT_ONCE = 250
+_AT_ONCE = 250
 
 
 def _part(seen: Seen, rows: list[int] | slice) -> Seen:
@@ -44,14 +44,15 @@ class Captioning:
     """
 
     def __init__(self, encoder: nn.Module, train: Scenes, test: Scenes):
-        self.vocabulary = Vocabulary(WORDS)
+        self.vocabulary = Vocabulary(WORDS)  #: of the captions
         self.test_scenes = test
+        #: the images as the encoder saw them, and their captions
         self.training, self.test = (self._see(encoder, scenes) for scenes in (train, test))
 
     def _see(self, encoder: nn.Module, scenes: Scenes) -> Seen:
         device = next(encoder.parameters()).device
         with evaluating(encoder):
-            parts = [encoder(part.to(device))[0].cpu() for part in scenes.images.split(AT_ONCE)]
+            parts = [encoder(part.to(device))[0].cpu() for part in scenes.images.split(_AT_ONCE)]
         target = pad([[BOS, *self.vocabulary.encode(caption), EOS] for caption in scenes.captions])
         return Seen(torch.cat(parts), target)
 
@@ -62,7 +63,11 @@ class Captioning:
         steps: int,
         learning_rate: float = 1e-2,
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps."""
+        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps.
+
+        Raises:
+            ValueError, FloatingPointError: as :func:`companion.recipe.train`.
+        """
         test = self._parts()
         return recipe.train(
             Traced(captioner),
@@ -79,8 +84,8 @@ class Captioning:
         return Shuffled(rows, lambda rows: _part(self.training, rows), batch_size, seed)
 
     def _parts(self) -> list[Seen]:
-        rows = range(0, len(self.test.target), AT_ONCE)
-        return [_part(self.test, slice(row, row + AT_ONCE)) for row in rows]
+        rows = range(0, len(self.test.target), _AT_ONCE)
+        return [_part(self.test, slice(row, row + _AT_ONCE)) for row in rows]
 
     def captions(self, captioner: Any) -> list[tuple[str, ...]]:
         """What it says about each test image: the most probable words, one after the other."""

@@ -14,7 +14,7 @@ from companion.data.examples import Labelled, Shuffled, one_by_one
 from companion.data.vocabulary import Vocabulary, pad, pad_documents
 from companion.losses import Record, evaluating, label_loss, widen
 
-AT_ONCE = 256
+_AT_ONCE = 256
 
 
 class Example(NamedTuple):
@@ -77,7 +77,8 @@ class Classification:
 
     def __init__(self, train: Sequence[Example], test: Sequence[Example], minimum_frequency: int = 1):
         texts = (text for example in train for text in example.texts)
-        self.words = Vocabulary.of(texts, minimum_frequency)
+        self.words = Vocabulary.of(texts, minimum_frequency)  #: the vocabulary
+        #: the classes, in the order of their numbers
         self.labels = tuple(sorted({example.label for example in train}))
         self.training_examples, self.test_examples = train, test
 
@@ -100,12 +101,15 @@ class Classification:
 
     def test(self) -> list[Labelled]:
         """The held-out examples in batches, in their order."""
-        return list(one_by_one(self.test_examples, self.collate, AT_ONCE))
+        return list(one_by_one(self.test_examples, self.collate, _AT_ONCE))
 
     def train(self, model: Any, steps: int, learning_rate: float = 1e-2, seed: int = 0) -> list[Record]:
         """Follow the book's recipe, with batches of 32 in the order that the seed gives.
 
         The history has the held-out accuracy every 50 steps.
+
+        Raises:
+            ValueError, FloatingPointError: as :func:`companion.recipe.train`.
         """
         batches = Shuffled(self.training_examples, self.collate, batch_size=32, seed=seed)
         test = self.test()

@@ -13,8 +13,9 @@ from companion.multihead import MultiHeadAttention
 from companion.pooling import BCNN, Sentences, mean_pooling
 from companion.recurrent import run_packed, source_mask
 
+#: From states ``(*b, n, d)`` and the mask of the words ``(*b, n)`` to one vector a sequence, ``(*b, v)``.
 Pooling = Callable[[Tensor, Tensor], Tensor]
-SPREAD = 5  # times the small first values of an embedding
+_SPREAD = 5  # times the small first values of an embedding
 
 
 class WordEncoder(nn.Module):
@@ -156,7 +157,7 @@ class PairClassifier(nn.Module):
                 )
         self.blocks = nn.ModuleList(blocks)
         self.encoder = WordEncoder(vocabulary_size, blocks[0].size)
-        self.encoder.embedding.weight.data *= SPREAD
+        self.encoder.embedding.weight.data *= _SPREAD
         levels = [blocks[0].size, *(block.convolution.out_channels for block in blocks)]
         self.W = nn.Linear(2 * sum(levels), classes)
 

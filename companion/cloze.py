@@ -15,7 +15,7 @@ from companion.data.facts import Question
 from companion.data.vocabulary import UNK, Vocabulary, pad
 from companion.losses import Loss, Record, evaluating, widen
 
-AT_ONCE = 256
+_AT_ONCE = 256
 
 
 class Asked(NamedTuple):
@@ -52,6 +52,7 @@ class Cloze:
     """
 
     def __init__(self, train: Sequence[Question], test: Sequence[Question]):
+        #: the vocabulary of documents and questions
         self.words = Vocabulary.of(text for asked in train for text in (asked.document, asked.question))
         self.training_questions, self.test_questions = train, test
 
@@ -85,6 +86,9 @@ class Cloze:
         """Follow the book's recipe, with batches of 32 in the order that the seed gives.
 
         The history has the held-out accuracy every 50 steps.
+
+        Raises:
+            ValueError, FloatingPointError: as :func:`companion.recipe.train`.
         """
         batches = Shuffled(self.training_questions, self.collate, batch_size=32, seed=seed)
         return recipe.train(reader, answer_loss, batches, steps, learning_rate, self._measure)
@@ -96,7 +100,7 @@ class Cloze:
         """The share of held-out questions whose most probable candidate is the answer."""
         device, right = next(reader.parameters()).device, 0
         with evaluating(reader):
-            for batch in one_by_one(self.test_questions, self.collate, AT_ONCE):
+            for batch in one_by_one(self.test_questions, self.collate, _AT_ONCE):
                 batch = send_to_device(batch, device)
                 shares = reader(batch.document, batch.question)
                 found = occurrences(shares, batch.document, batch.candidates).argmax(-1, keepdim=True)

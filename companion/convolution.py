@@ -20,7 +20,12 @@ def normalised(layer: nn.Linear | nn.Conv1d, gain: float) -> nn.Module:
     Each output has its own g, and n inputs. Source: Gehring et al. 2017, section 3.5, where the gain is p
     after dropout that keeps the share p, and 4p before a gated linear unit, which passes on about a quarter
     of the variance (appendix A.1). Weight normalisation: Salimans and Kingma 2016, section 2.
+
+    Raises:
+        ValueError: the gain is not above 0, as where all is dropped out.
     """
+    if not gain > 0:
+        raise ValueError(f"the gain must be above 0, not {gain}: dropout must be below 1")
     nn.init.normal_(layer.weight, std=math.sqrt(gain / layer.weight[0].numel()))
     nn.init.zeros_(layer.get_parameter("bias"))
     return weight_norm(layer)
@@ -44,7 +49,7 @@ class Block(nn.Module):
     and 3.4.
 
     Raises:
-        ValueError: a size is below 1.
+        ValueError: a size is below 1, or dropout is 1.
     """
 
     def __init__(self, size: int, width: int, dropout: float = 0.1):

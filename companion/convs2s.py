@@ -32,7 +32,7 @@ class Encoder(nn.Module):
 
     Raises:
         ValueError: there is no block, the blocks have different sizes, or one has an even width, which has no
-            middle.
+            middle; or dropout is 1.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class DecoderLayer(nn.Module):
     by √½, here and in the value; we keep to the text.
 
     Raises:
-        ValueError: a size is below 1.
+        ValueError: a size is below 1, or dropout is 1.
     """
 
     def __init__(self, embedding_size: int, size: int, width: int, dropout: float = 0.1):
@@ -138,7 +138,7 @@ class Decoder(PiecewiseDecoder):
 
     Raises:
         ValueError: there is no layer, or the layers have different sizes, or another one for the words than
-            ``embedding_size``.
+            ``embedding_size``; or dropout is 1.
     """
 
     def __init__(
@@ -168,7 +168,9 @@ class Decoder(PiecewiseDecoder):
         """Keys z and values m √(1/m) (z + e) of the source, once for all layers and words."""
         check_size("source", states, self.embedding.embedding_dim)
         key = scale_gradient(states, 1 / len(self.layers))
-        length = mask.sum(1).to(states.dtype)[:, None, None]  # of each sentence without its padding
+        length = (
+            mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]
+        )  # of each sentence without its padding
         memory = Memory(key, length * (1 / length).sqrt() * (key + embedded), mask)
         before = tuple(states.new_zeros(len(states), x.block.width - 1, x.block.size) for x in self.layers)
         return DecoderState(before, memory, torch.zeros_like(mask[:, 0], dtype=torch.long))
@@ -189,18 +191,18 @@ class Decoder(PiecewiseDecoder):
 class ConvS2S(EncoderDecoder):
     """Encoder and decoder with as many layers each, all of one size and width.
 
-    The defaults are the paper's model for English to Romanian (section 5.1). Others in the paper have more
-    layers on one side, which the two parts can be built with, and wider ones further up, which they cannot.
-    The defaults of dropout and of the longest sentence are ours.
+    Source: Gehring et al. 2017; the defaults are its model for English to Romanian (section 5.1). Others have
+    more layers on one side, which the two parts can be built with, and wider ones further up, which they
+    cannot. The defaults of dropout and of the longest sentence are ours.
 
     Raises:
-        ValueError: a size or the number of layers is below 1, or the width is even.
+        ValueError: a size or the number of layers is below 1, the width is even, or dropout is 1.
     """
 
     def __init__(
         self,
-        source_size: int,
-        target_size: int,
+        source_vocabulary: int,
+        target_vocabulary: int,
         embedding_size: int = 512,
         hidden_size: int = 512,
         layers: int = 20,
@@ -212,6 +214,6 @@ class ConvS2S(EncoderDecoder):
         looks = [DecoderLayer(embedding_size, hidden_size, width, dropout) for _ in range(layers)]
         positions = [Learned(max_length, embedding_size) for _ in range(2)]
         super().__init__(
-            Encoder(source_size, embedding_size, positions[0], blocks, dropout),
-            Decoder(target_size, embedding_size, positions[1], looks, dropout),
+            Encoder(source_vocabulary, embedding_size, positions[0], blocks, dropout),
+            Decoder(target_vocabulary, embedding_size, positions[1], looks, dropout),
         )

@@ -15,8 +15,8 @@ from companion.data.examples import Shuffled, one_by_one
 from companion.data.vocabulary import Vocabulary
 from companion.losses import Record, evaluating, next_token_loss, widen
 
-SEPARATOR = "<again>"
-AT_ONCE = 64
+SEPARATOR = "<again>"  #: the token between a passage and its copy
+_AT_ONCE = 64
 
 
 class Bits(NamedTuple):
@@ -46,6 +46,7 @@ class Copying:
             raise ValueError(f"the passages must have one length, at least 2, not {sorted(lengths)}")
         if gap < 1:
             raise ValueError(f"at least one separator must stand before the copy, not {gap}")
+        #: the vocabulary, of the training passages' characters and ``SEPARATOR``
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])
         self.train_passages, self.test_passages = train, test
         self.length, self.gap = lengths.pop(), gap
@@ -59,6 +60,9 @@ class Copying:
         """Follow the book's recipe, with batches of 8 in the order that the seed gives.
 
         The history has the bits of new and copied characters, held out, every 50 steps.
+
+        Raises:
+            ValueError, FloatingPointError: as :func:`companion.recipe.train`.
         """
         batches = Shuffled(self.train_passages, self.collate, batch_size=8, seed=seed)
         return recipe.train(
@@ -69,7 +73,7 @@ class Copying:
         """The mean cost of a held-out character, the first time and the second."""
         device, new, copied = next(model.parameters()).device, 0.0, 0.0
         with evaluating(model):
-            for tokens in one_by_one(self.test_passages, self.collate, AT_ONCE):
+            for tokens in one_by_one(self.test_passages, self.collate, _AT_ONCE):
                 tokens = send_to_device(tokens, device)
                 logits = widen(model(tokens[:, :-1]))
                 costs = cross_entropy(logits.mT, tokens[:, 1:], reduction="none") / log(2)

@@ -1,6 +1,7 @@
 """What a computation costs: its time, its memory, and how long its last operation has to wait."""
 
 import json
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,7 @@ def peak_memory(run: Callable[..., object], *inputs: object) -> int:
     It is read from the allocations that PyTorch's profiler notes, inside its kernels too, so it does not
     depend on what the system has kept for later. What was there before does not count, even if it is freed.
     """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler talks; it reads this when first used
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         kept = run(*inputs)  # until the profile ends
     del kept

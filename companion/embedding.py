@@ -16,9 +16,9 @@ class Embedding(nn.Embedding):
             to wait, and under ``torch.compile``, a token outside is PyTorch's own error instead.
     """
 
-    def __init__(self, vocabulary_size: int, size: int):
-        check_positive(vocabulary_size=vocabulary_size, size=size)
-        super().__init__(vocabulary_size, size, padding_idx=PAD)
+    def __init__(self, vocabulary_size: int, embedding_size: int):
+        check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
+        super().__init__(vocabulary_size, embedding_size, padding_idx=PAD)
 
     def reset_parameters(self) -> None:
         """Draw the vectors anew."""

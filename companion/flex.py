@@ -16,11 +16,11 @@ from companion.blocks import Order, find_blocks
 from companion.patterns import Rule
 from companion.sparse import PatternAttention, check_sequence
 
-KERNELS = 128  # compiled ones, after which PyTorch raises an error
-LOWEST = -1e30  # in place of −∞, as the difference of two is no number
+_KERNELS = 128  # compiled ones, after which PyTorch raises an error
+_LOWEST = -1e30  # in place of −∞, as the difference of two is no number
 
-# For fixed lengths, as PyTorch 2.13 writes C++ that does not compile if they vary. In full or not at all:
-# where it is not compiled, the kernel holds n² scores.
+#: PyTorch's kernel, compiled for fixed lengths, as PyTorch 2.13 writes C++ that does not compile if they
+#: vary; and in full or not at all: where it is not compiled, it holds n² scores.
 kernel: Callable[..., Any] = torch.compile(flex_attention, dynamic=False, fullgraph=True)
 
 
@@ -131,7 +131,7 @@ def gives_lse(device: torch.device) -> bool:
 
 
 @torch.compiler.disable
-@torch._dynamo.config.patch(recompile_limit=KERNELS)
+@torch._dynamo.config.patch(recompile_limit=_KERNELS)
 def look(
     rule: Rule,
     rate: int,
@@ -163,7 +163,7 @@ def join(
     other_lse: Float[Tensor, "*b q 1"],
 ) -> Float[Tensor, "*b q v"]:
     """One softmax over the keys of both: their shares are as exp lse and exp other_lse."""
-    share = (other_lse.clamp(min=LOWEST) - lse.clamp(min=LOWEST)).sigmoid()
+    share = (other_lse.clamp(min=_LOWEST) - lse.clamp(min=_LOWEST)).sigmoid()
     return context.lerp(other, share.to(context.dtype))
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from companion.attention import Attention, masked_softmax
+from companion.attention import Attention, check_kind, masked_softmax
 from companion.hard import one_hot
 
 
@@ -24,10 +24,12 @@ class GumbelSoftmax(Attention):
 
     Raises:
         ValueError: the temperature is not a finite number above 0.
+        TypeError: the other attention is none.
     """
 
     def __init__(self, attention: Attention, temperature: float = 1.0):
         super().__init__()
+        check_kind(self, attention, Attention)
         if not 0 < temperature < math.inf:
             raise ValueError(f"the temperature must be a finite number above 0, not {temperature}")
         self.attention, self.temperature = attention, temperature

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_positive
+from companion.attention import Attention, check_kind, check_positive
 
 
 class Look(NamedTuple):
@@ -48,10 +48,14 @@ class HardAttention(nn.Module):
     log_prob and entropy it does. A row in which all is masked draws nothing: weights and log_prob are zero.
     Any other row of α must sum to 1, as those of :class:`~companion.local.LocalP` do not.
     :func:`~companion.attention.record_weights` sees α, as the weights of the attention inside.
+
+    Raises:
+        TypeError: the other attention is none, or is hard itself.
     """
 
     def __init__(self, attention: Attention):
         super().__init__()
+        check_kind(self, attention, Attention)
         self.attention = attention
 
     def project(
@@ -126,7 +130,7 @@ def doubly_stochastic_penalty(
     Raises:
         ValueError: the weight is below 0.
     """
-    _check_weight("doubly stochastic penalty", weight)
+    check_weight("doubly stochastic penalty", weight)
     received = weights.masked_fill(~words[..., None], 0).sum(1)
     return weight * (1 - received).square().masked_fill(~mask, 0).sum(1).mean()
 
@@ -135,7 +139,7 @@ def reward_to_go(reward: Float[Tensor, "b t"], words: Bool[Tensor, "b t"]) -> Fl
     """What each look can still change, ``R_t = Σ_{l ≥ t} r_l``: the rewards of its own word and of all after.
 
     The looks after a word did not bring about its reward, so leaving it out changes no expectation, and
-    takes noise away. Xu et al. 2015 give the whole caption's to every look.
+    takes noise away. Deviation, ours: Xu et al. 2015 give the whole caption's to every look.
     """
     return reward.masked_fill(~words, 0).flip(1).cumsum(1).flip(1)
 
@@ -153,7 +157,7 @@ class MovingBaseline(nn.Module):
         ValueError: ``steps`` is below 1, or less than a batch has.
     """
 
-    value: Tensor
+    value: Tensor  #: b_t, the average so far
 
     def __init__(self, steps: int):
         super().__init__()
@@ -193,12 +197,13 @@ def reinforce_loss(
     Raises:
         ValueError: a weight is below 0.
     """
-    _check_weight("policy", policy_weight)
-    _check_weight("entropy", entropy_weight)
+    check_weight("policy", policy_weight)
+    check_weight("entropy", entropy_weight)
     gain = policy_weight * advantage.detach() * look.log_prob + entropy_weight * look.entropy
     return -gain.masked_fill(~words, 0).sum(1).mean()
 
 
-def _check_weight(name: str, weight: float) -> None:
+def check_weight(name: str, weight: float) -> None:
+    """Raise a ``ValueError`` unless the weight of a part of a loss is finite and at least 0."""
     if not 0 <= weight < math.inf:
         raise ValueError(f"the weight of the {name} must be a finite number of at least 0, not {weight}")

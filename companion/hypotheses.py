@@ -10,6 +10,7 @@ from torch import Tensor
 from companion.data.vocabulary import BOS
 from companion.state import Step, tensors
 
+#: From the last token of each sentence, and a state, to the scores of the next, and the state after it.
 StepFunction = Callable[[Tensor, Any], Step]
 
 
@@ -41,7 +42,12 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
 
 
 def first_tokens(state: Any, max_length: int) -> Int[Tensor, " b"]:
-    """``<bos>`` for each sentence, on the device of the state, after a look at what was asked."""
+    """``<bos>`` for each sentence, on the device of the state, after a look at what was asked.
+
+    Raises:
+        ValueError: ``max_length`` is below 1, or the state holds no sentence.
+        TypeError: as :func:`~companion.state.map_state`.
+    """
     if max_length < 1:
         raise ValueError(f"the maximum length must be at least 1, not {max_length}")
     held = tensors(state)

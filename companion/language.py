@@ -20,25 +20,24 @@ class LanguageModel(nn.Module):
         logits = W x + b: at each place the scores of the token that follows
 
     Every layer's attention must be one that never looks ahead by itself, such as
-    ``SparseAttention(radius, rate, causal=True)``: there is no mask. ``position`` is a module of
-    :mod:`companion.position`, the sinusoids if not named. Source: the decoder of Vaswani et al. 2017 without
-    the look at a source, as in Child et al. 2019.
+    ``SparseAttention(radius, rate, causal=True)``: there is no mask. Positions are
+    :class:`~companion.position.Sinusoidal`. Source: the decoder of Vaswani et al. 2017 without the look at a
+    source, as in Child et al. 2019.
 
     Raises:
         ValueError: there is no layer, the layers have different sizes, or an attention looks ahead.
     """
 
-    def __init__(
-        self, vocabulary_size: int, layers: Sequence[EncoderLayer], position: nn.Module | None = None
-    ):
+    def __init__(self, vocabulary_size: int, layers: Sequence[EncoderLayer]):
         super().__init__()
         size = stack_size(layers)
         for number, layer in enumerate(layers):
             attention = layer.attention.attention
             if not attention.causal:
-                raise ValueError(f"the {type(attention).__name__} of layer {number} is not causal")
+                name = f"{type(attention).__name__} of layer {number}"
+                raise ValueError(f"the {name} may look ahead: build it with causal=True")
         self.embedding = ScaledEmbedding(vocabulary_size, size)
-        self.position = Sinusoidal() if position is None else position
+        self.position = Sinusoidal()
         self.layers: Any = nn.ModuleList(layers)
         self.norm = layers[-1].around_attention.end()
         self.output = nn.Linear(size, vocabulary_size)

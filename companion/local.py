@@ -10,6 +10,7 @@ from torch.nn.functional import embedding, linear
 
 from companion.attention import (
     Attention,
+    check_kind,
     check_mask,
     check_positive,
     check_size,
@@ -67,11 +68,12 @@ class Local(Attention, ABC):
 
     Raises:
         ValueError: ``radius`` is below 1.
-        TypeError: the other attention scores positions itself.
+        TypeError: the other attention scores positions itself, or is none.
     """
 
     def __init__(self, attention: Attention, radius: int):
         super().__init__()
+        check_kind(self, attention, Attention)
         check_positive(radius=radius)
         if isinstance(attention, Local | Location):
             raise TypeError(
@@ -189,6 +191,8 @@ class LocalM(Local):
     Raises:
         ValueError, TypeError: as :class:`Local`.
     """
+
+    placed = True
 
     def centre(
         self,

@@ -43,7 +43,10 @@ class LocationSensitive(Additive):
 class LocationDecoder(Decoder):
     """Bahdanau's decoder with :class:`LocationSensitive` attention. Before the first look, α_0 = 0.
 
+    Source: Chorowski et al. 2015, for the attention; the decoder around it is Bahdanau's.
+
     Raises:
+        ValueError: as :class:`~companion.bahdanau.Decoder`.
         TypeError: the attention is another one.
     """
 

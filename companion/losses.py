@@ -16,6 +16,7 @@ from companion.data.batching import Batch
 from companion.data.examples import Labelled
 from companion.data.vocabulary import PAD
 
+#: What is noted down of a step, by the names of the measures.
 Record = dict[str, int | float]
 
 

@@ -6,12 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_size
+from companion.attention import Attention, check_kind, check_size, check_unplaced
 from companion.embedding import Embedding
 from companion.local import Local
-from companion.local import LocalM as LocalM
-from companion.local import LocalP as LocalP
-from companion.local import Location as Location
 from companion.recurrent import check_layers, check_target, deep_lstm, run_lstm, run_packed, source_mask
 from companion.state import Memory, Step
 
@@ -84,6 +81,7 @@ class Decoder(nn.Module):
 
     Raises:
         ValueError: a size or the number of layers is below 1.
+        TypeError: the attention is none, or goes by the query's place and is not of :mod:`companion.local`.
     """
 
     def __init__(
@@ -96,6 +94,9 @@ class Decoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        check_kind(self, attention, Attention)
+        if not isinstance(attention, Local):  # to which alone the decoder says where a query stands
+            check_unplaced(self, attention)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
@@ -187,7 +188,7 @@ class InputFeedingDecoder(Decoder):
     output layer still sees all of them at once.
 
     Raises:
-        ValueError: as :class:`Decoder`.
+        ValueError, TypeError: as :class:`Decoder`.
     """
 
     @staticmethod

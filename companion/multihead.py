@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion.attention import Attention, check_mask, check_positive, check_size
+from companion.attention import Attention, check_kind, check_mask, check_positive, check_size
 from companion.scores import ScaledDot
 
 
@@ -32,6 +32,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+        TypeError: the attention is none.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class MultiHeadAttention(nn.Module):
         self.W_V = nn.Linear(source_size, size)
         self.W_O = nn.Linear(size, size)
         self.attention = ScaledDot() if attention is None else attention
+        check_kind(self, self.attention, Attention)
         for linear in (self.W_Q, self.W_K, self.W_V, self.W_O):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

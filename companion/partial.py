@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from companion.tiles import Piece
 
-Part = Sequence[Piece]  # pieces that hold each query once
+Part = Sequence[Piece]  #: pieces that hold each query once
 
 
 class Joined(torch.autograd.Function):
@@ -21,7 +21,8 @@ class Joined(torch.autograd.Function):
         lse = log(exp lse_1 + exp lse_2),   context = exp(lse_1 − lse) context_1 + exp(lse_2 − lse) context_2
 
     For the gradient each piece computes its weights anew, exp(score − lse) from the common ``lse``: nothing
-    but inputs, contexts and ``lse`` is kept. Like the fused kernels, it can be differentiated once.
+    but inputs, contexts and ``lse`` is kept. Like the fused kernels, it can be differentiated once. Source:
+    Dao et al. 2022, section 3.1, where the parts come one after the other.
     """
 
     @staticmethod

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from companion.attention import check_positive
 
+#: From query positions ``i`` and key positions ``j``, which broadcast, to ``True`` where i may attend to j.
 Rule = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -23,6 +24,8 @@ def causal() -> Rule:
 def local(radius: int) -> Rule:
     """Each position sees its neighbours, ``radius`` to both sides: ``|i − j| ≤ radius``.
 
+    Source: Su 2019.
+
     Raises:
         ValueError: the radius is below 1.
     """
@@ -32,6 +35,8 @@ def local(radius: int) -> Rule:
 
 def atrous(rate: int) -> Rule:
     """Each position sees every ``rate``-th one, counted from itself: ``(i − j) mod rate = 0``.
+
+    Source: Su 2019.
 
     Raises:
         ValueError: the rate is below 1.

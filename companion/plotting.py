@@ -170,7 +170,6 @@ def _runs(name: str, values: Tensor | np.ndarray | Sequence, length: int) -> np.
 def tree(
     probabilities: Mapping[tuple[str, ...], SupportsFloat],
     kept: Collection[tuple[str, ...]],
-    ax: Axes | None = None,
 ) -> Axes:
     """A search tree: the beginnings that were tried, each with its probability; those kept are blue.
 
@@ -188,8 +187,7 @@ def tree(
     if strangers or len(roots) != 1:
         raise ValueError(f"a tree has one root, not {roots}, and all else hangs from it, unlike {strangers}")
     places = _places(list(probabilities))
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
+    _, ax = plt.subplots(layout="constrained")
     for (node, (x, y)), value in zip(places.items(), values, strict=True):
         text, face, edge, line = (
             ("white", _BLUE, _BLUE, "-") if node in kept else ("0.3", "white", "0.5", ":")

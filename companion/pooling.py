@@ -7,7 +7,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import Attention, check_positive, check_size, masked_softmax, uniform_parameter
+from companion.attention import (
+    Attention,
+    check_kind,
+    check_positive,
+    check_size,
+    masked_softmax,
+    uniform_parameter,
+)
+from companion.recurrent import check_padding
 
 
 def last_pooling(states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]) -> Float[Tensor, "*b d"]:
@@ -57,13 +65,16 @@ class AttentionPooling(nn.Module):
         pooled = Σ_j α_j value_j,   α = attention.weights(u, key),   key, value = attention.project(states)
 
     ``query`` is u; any :class:`~companion.attention.Attention` that takes ``query_size`` features serves.
+    Source: Yang et al. 2016, section 2.2, whose score is :class:`~companion.hierarchical.HiddenDot`.
 
     Raises:
         ValueError: ``query_size`` is below 1.
+        TypeError: the attention is none.
     """
 
     def __init__(self, attention: Attention, query_size: int):
         super().__init__()
+        check_kind(self, attention, Attention)
         check_positive(query_size=query_size)
         self.attention = attention
         self.query = uniform_parameter(query_size)
@@ -118,7 +129,7 @@ class BCNN(nn.Module):
         ValueError: a size is below 1.
     """
 
-    maps = 1  # how many feature maps the convolution reads
+    maps = 1  #: how many feature maps the convolution reads
 
     def __init__(self, size: int, channels: int, width: int):
         super().__init__()
@@ -155,15 +166,7 @@ class BCNN(nn.Module):
     def _words(self, name: str, side: Sentences) -> Sentences:
         _check_sequence(f"{name} side", *side)
         check_size(f"{name} side", side.states, self.size)
-        lengths = side.mask.sum(1, keepdim=True)
-        from_the_left = torch.arange(side.mask.shape[1], device=side.mask.device) < lengths
-        unsound = (side.mask != from_the_left).any(1) | (lengths.squeeze(1) == 0)
-        if unsound.any():
-            rows = unsound.nonzero().flatten().tolist()
-            raise ValueError(
-                f"in the {name} side of {tuple(side.mask.shape)} words the rows {rows} are empty, or have"
-                " padding before a word"
-            )
+        check_padding(side.mask, f"the {name} side")
         return _only(*side)
 
     def _windows(self, side: Sentences, weights: Tensor | float) -> Sentences:

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from companion.attention import check_positive, check_size
 
-First = int | Int[Tensor, " b"]
+_First = int | Int[Tensor, " b"]
 
 
-def places(embedded: Float[Tensor, "b n d"], first: First) -> Int[Tensor, "#b n"]:
+def places(embedded: Float[Tensor, "b n d"], first: _First) -> Int[Tensor, "#b n"]:
     """The positions of the columns, which follow each other from ``first`` on."""
     columns = torch.arange(embedded.shape[1], device=embedded.device)[None]
     return columns + (first[:, None] if isinstance(first, Tensor) else first)
@@ -41,7 +41,7 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
     return torch.where(feature % 2 == 0, angle.sin(), angle.cos())
 
 
-def sinusoids_like(embedded: Float[Tensor, "b n d"], first: First, size: int) -> Float[Tensor, "#b n s"]:
+def sinusoids_like(embedded: Float[Tensor, "b n d"], first: _First, size: int) -> Float[Tensor, "#b n s"]:
     """The sinusoids of the columns' positions, in its type, computed in at least 32 bits."""
     exact = torch.promote_types(embedded.dtype, torch.float32)
     return sinusoids(places(embedded, first).to(exact), size).to(embedded.dtype)
@@ -57,7 +57,7 @@ class Sinusoidal(nn.Module):
     Source: Vaswani et al. 2017, section 3.5. There is no longest length, for nothing is learned.
     """
 
-    def forward(self, embedded: Float[Tensor, "b n d"], first: First = 0) -> Float[Tensor, "b n d"]:
+    def forward(self, embedded: Float[Tensor, "b n d"], first: _First = 0) -> Float[Tensor, "b n d"]:
         """Vectors that say where they stand; ``first`` is the position of the first, or that of each row."""
         return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
 
@@ -82,7 +82,7 @@ class Concatenated(nn.Module):
         check_positive(size=size)
         self.size = size
 
-    def forward(self, embedded: Float[Tensor, "b n d"], first: First = 0) -> Float[Tensor, "b n e"]:
+    def forward(self, embedded: Float[Tensor, "b n d"], first: _First = 0) -> Float[Tensor, "b n e"]:
         """Vectors with their position beside them; ``first`` as in :class:`Sinusoidal`."""
         position = sinusoids_like(embedded, first, self.size)
         return torch.cat([embedded, position.expand(len(embedded), -1, -1)], -1)
@@ -110,13 +110,13 @@ class Learned(nn.Module):
         self.embedding = nn.Embedding(max_length, size)
         nn.init.normal_(self.embedding.weight, std=0.1)
 
-    def forward(self, embedded: Float[Tensor, "b n d"], first: First = 0) -> Float[Tensor, "b n d"]:
+    def forward(self, embedded: Float[Tensor, "b n d"], first: _First = 0) -> Float[Tensor, "b n d"]:
         """Vectors that say where they stand; ``first`` is the position of the first, or that of each row."""
         check_size("embedded", embedded, self.embedding.embedding_dim)
         self._check(embedded.shape[1], first)
         return embedded + self.embedding(places(embedded, first))
 
-    def _check(self, length: int, first: First) -> None:
+    def _check(self, length: int, first: _First) -> None:
         if not isinstance(first, Tensor):
             smallest = largest = first
         elif first.device.type == "cpu" and not torch.compiler.is_compiling():

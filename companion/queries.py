@@ -10,7 +10,7 @@ from companion.bahdanau import Decoder, DecoderState
 class StateAndWordDecoder(Decoder):
     """The query is ``[s_{i−1}; y_{i−1}]``: the state before the word, and the word just written.
 
-    Its attention must take queries of ``hidden_size + embedding_size`` features.
+    Its attention must take queries of ``hidden_size + embedding_size`` features. Ours, to compare with.
     """
 
     def query(self, hidden: Float[Tensor, "b h"], embedded: Float[Tensor, "b e"]) -> Float[Tensor, "b q"]:

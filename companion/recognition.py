@@ -12,8 +12,9 @@ from companion import recipe
 from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
 from companion.losses import Loss, Record, widen
 
-NOTHING, OF_NOTHING = len(NAMES), 0.1  # a class of its own; as so many fields are of it, it counts less
-AT_ONCE = 16
+NOTHING = len(NAMES)  #: the class of a field without a digit
+OF_NOTHING = 0.1  #: how much such a field counts, for there are so many
+_AT_ONCE = 16
 
 
 class Recogniser(nn.Module):
@@ -65,7 +66,7 @@ class Lessons:
     ``lessons[step]`` is a pure function of the step and of what the constructor was given.
     """
 
-    def __init__(self, digits: Digits, side: int, seed: int, batch_size: int = AT_ONCE):
+    def __init__(self, digits: Digits, side: int, seed: int, batch_size: int = _AT_ONCE):
         self.digits, self.side, self.seed, self.batch_size = digits, side, seed, batch_size
 
     def __getitem__(self, step: int) -> Lesson:
@@ -83,14 +84,20 @@ def field_loss(model: nn.Module, batch: Lesson) -> Loss:
     return Loss(total, (batch.labels != NOTHING).sum())
 
 
-def recognise(encoder: nn.Module, digits: Digits, steps: int, learning_rate: float = 1.5e-2) -> list[Record]:
+def recognise(encoder: nn.Module, digits: Digits, steps: int) -> list[Record]:
     """Teach an encoder to tell digits apart, and from paper; the history has the loss every 50 steps.
 
     It is given scenes and where the digits are, but no caption: neither an order nor a word. It plays the
     part of the network trained on labelled photographs in Xu et al. 2015. The encoder stays on its device.
+
+    Raises:
+        ValueError: the fields that the encoder gives are no grid that fits the canvas; or as
+            :func:`companion.recipe.train`.
+        FloatingPointError: as :func:`companion.recipe.train`.
     """
     device = next(encoder.parameters()).device
     annotations, _ = encoder(draw(digits, 1, seed=0).images.to(device))
     _, fields, size = annotations.shape
     model = Recogniser(encoder, size).to(device)
-    return recipe.train(model, field_loss, Lessons(digits, round(fields**0.5), seed=0), steps, learning_rate)
+    lessons = Lessons(digits, round(fields**0.5), seed=0)
+    return recipe.train(model, field_loss, lessons, steps, learning_rate=1.5e-2)

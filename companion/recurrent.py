@@ -23,15 +23,20 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
     if source.numel() == 0:
         raise ValueError(f"a source of shape {tuple(source.shape)} has no words")
     mask = source != PAD
+    check_padding(mask, "a source")
+    return mask
+
+
+def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
+    """Raise a ``ValueError`` if a row of ``name`` has no word, or padding before one."""
     lengths = mask.sum(1)
-    from_the_left = torch.arange(source.shape[1], device=source.device) < lengths[:, None]
+    from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
     sound = (mask == from_the_left).all(1) & (lengths > 0)
     if not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(
-            f"in a source of {tuple(source.shape)} the rows {rows} are empty, or have padding before a word"
+            f"in {name} of {tuple(mask.shape)} the rows {rows} are empty, or have padding before a word"
         )
-    return mask
 
 
 def reverse(source: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
@@ -160,6 +165,9 @@ class DeepOutput(nn.Module):
     Source: Bahdanau et al. 2015, appendix A.2.2; the same in Cho et al. 2014, appendix A.1.2. Our ``state``,
     ``embedded`` and ``context`` are the papers' s, E y and c; ``size`` is l, the number of maxout units.
     U_o, V_o and C_o stand side by side in one matrix. Deviation: a bias in both layers.
+
+    Raises:
+        ValueError: ``size`` or ``vocabulary_size`` is below 1.
     """
 
     def __init__(

@@ -13,6 +13,8 @@ def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
 
         rate(step) = rate · min(1, (step + 1) / warmup) · (1 + cos(π step / steps)) / 2
 
+    The product of the two is ours.
+
     Raises:
         ValueError: ``steps`` is below 1, or ``warmup`` does not lie between 1 and ``steps``.
     """

@@ -1,5 +1,7 @@
 """The family of scores: how well a key answers a query, in six ways, from no parameter to a small network."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -78,13 +80,14 @@ class Cosine(Attention):
     zeros has no direction: its score is 0, and it gets no gradient.
 
     Raises:
-        ValueError: the strength is not above 0, or query and key have not the same number of features.
+        ValueError: the strength is not a finite number above 0, or query and key have not the same number of
+            features.
     """
 
     def __init__(self, strength: float = 1.0):
         super().__init__()
-        if not strength > 0:
-            raise ValueError(f"the strength must be above 0, not {strength}")
+        if not 0 < strength < math.inf:
+            raise ValueError(f"the strength must be a finite number above 0, not {strength}")
         self.strength = strength
 
     def score(self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]) -> Float[Tensor, "*b q k"]:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion.attention import check_size
+from companion.attention import check_positive, check_size
 from companion.data.vocabulary import BOS, PAD
 from companion.embedding import Embedding
 from companion.recurrent import (
@@ -87,10 +87,14 @@ class ChoEncoder(nn.Module):
 
     Source: Cho et al. 2014, section 2.2 and appendix A.1.1. Deviation: PyTorch's GRU, which resets after
     the matrix.
+
+    Raises:
+        ValueError: a size is below 1.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, hidden_size: int, dropout: float = 0.0):
         super().__init__()
+        check_positive(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.rnn = nn.GRU(embedding_size, hidden_size, batch_first=True)
@@ -127,7 +131,7 @@ class ChoDecoder(PiecewiseDecoder):
     whose reset gate acts on the last state alone; the paper's acts on what c brings as well.
 
     Raises:
-        ValueError: ``hidden_size`` is below 1, or odd, so that it cannot be halved.
+        ValueError: a size is below 1, or ``hidden_size`` is odd, so that it cannot be halved.
     """
 
     def __init__(
@@ -140,6 +144,7 @@ class ChoDecoder(PiecewiseDecoder):
     ):
         super().__init__()
         check_even(hidden_size=hidden_size)
+        check_positive(context_size=context_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.V = nn.Linear(context_size, hidden_size)
@@ -207,10 +212,17 @@ class SutskeverEncoder(LSTMEncoder):
 
     So the first words of source and target, which often belong together, come close to each other. Source:
     Sutskever et al. 2014, section 3.3.
+
+    Raises:
+        ValueError: a size or the number of layers is below 1.
     """
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
-        """Hidden states and cells after the first word of each sentence, of all layers."""
+        """Hidden states and cells after the first word of each sentence, of all layers.
+
+        Raises:
+            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+        """
         return super().forward(reverse(source))
 
 

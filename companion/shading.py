@@ -13,14 +13,15 @@ from torch import Tensor
 
 from companion.alignment import numbers, table, visible
 
-WIDTH = 5.0  # inches, as all figures of the book
-MARGIN, COLUMNS = 6, 40  # letters in a line: of a sentence's share in percent, and of its words
-LETTER = WIDTH / (MARGIN + COLUMNS)  # inches
-LINE = 2.3 * LETTER
-DARKEST = 0.6  # of a colour map: black letters can still be read on it
-FONT: dict[str, Any] = {
+_WIDTH = 5.0  # inches, as all figures of the book
+_MARGIN = 6  # letters for a sentence's share in percent
+COLUMNS = 40  #: letters of a sentence's words in a line
+_LETTER = _WIDTH / (_MARGIN + COLUMNS)  # inches
+_LINE = 2.3 * _LETTER
+DARKEST = 0.6  #: of a colour map, for black letters can still be read on it
+_FONT: dict[str, Any] = {
     "family": "DejaVu Sans Mono",
-    "fontsize": 72 * LETTER / 0.602,
+    "fontsize": 72 * _LETTER / 0.602,
     "va": "center",
     "parse_math": False,
 }
@@ -58,7 +59,7 @@ def shaded(
     line = -1
     for number, (sentence, weights) in enumerate(zip(sentences, rows, strict=True)):
         values = _without_padding(weights, sentence, f"the weights of sentence {number}")
-        margin.append(Placed(f"{shares[number]:4.0%}", line + 1, -MARGIN, shares[number]))
+        margin.append(Placed(f"{shares[number]:4.0%}", line + 1, -_MARGIN, shares[number]))
         words += _wrapped(sentence, values, line + 1)
         line = words[-1].line
     axes = _page(line + 1, title)
@@ -100,11 +101,11 @@ def _shortened(word: str) -> str:
 
 
 def _page(lines: int, title: str) -> Axes:
-    figure = plt.figure(figsize=(WIDTH, (lines + 1) * LINE), dpi=120, facecolor="white")
+    figure = plt.figure(figsize=(_WIDTH, (lines + 1) * _LINE), dpi=120, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-MARGIN, COLUMNS), ylim=(lines - 0.5, -1.5))
+    axes.set(xlim=(-_MARGIN, COLUMNS), ylim=(lines - 0.5, -1.5))
     axes.axis("off")
-    axes.text(-MARGIN, -1, title, fontweight="bold", **FONT)
+    axes.text(-_MARGIN, -1, title, fontweight="bold", **_FONT)
     return axes
 
 
@@ -113,4 +114,4 @@ def _write(placed: Sequence[Placed], colors: str, axes: Axes) -> None:
     for word, line, column, weight in placed:
         size = len(word) + 0.6
         axes.add_patch(Rectangle((column - 0.3, line - 0.45), size, 0.9, facecolor=shade(DARKEST * weight)))
-        axes.text(column, line, word, **FONT)
+        axes.text(column, line, word, **_FONT)

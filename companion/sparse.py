@@ -15,7 +15,8 @@ from companion.patterns import Rule
 from companion.scores import ScaledDot
 from companion.tiles import Piece, atrous_pieces, local_pieces
 
-Part = tuple[Sequence[Piece], Rule | None]  # pieces that hold each query once, and the rule inside them
+#: Pieces that hold each query once, and the rule inside them.
+Part = tuple[Sequence[Piece], Rule | None]
 
 
 class PatternAttention(ScaledDot):
@@ -26,12 +27,16 @@ class PatternAttention(ScaledDot):
         weights_ij = softmax of q_iᵀ k_j / √d among the j that rule(i, j) and the mask allow
 
     Where there are fewer queries than keys, they are the last of the sequence, as in cached decoding. With
-    ``causal`` no position looks ahead: ``j ≤ i``, too. Any rule will do, but a dense mask of n² entries hides
-    scores that are computed all the same: it saves nothing, which is left to the subclasses.
+    ``causal`` no position looks ahead: ``j ≤ i``, too; say it also of a rule that looks back by itself, as
+    :func:`~companion.patterns.strided`, for a model asks this attribute. Any rule will do, but a dense mask
+    of n² entries hides scores that are computed all the same: it saves nothing, which is left to the
+    subclasses.
 
     Raises:
         ValueError: there are more queries than keys, or their shapes do not fit.
     """
+
+    placed = True
 
     def __init__(self, rule: Rule, causal: bool = False):
         super().__init__()
@@ -67,7 +72,11 @@ class PatternAttention(ScaledDot):
 
 
 class TiledAttention(PatternAttention, ABC):
-    """A pattern that comes apart into small dense attentions, so that no n² scores are ever held."""
+    """A pattern that comes apart into small dense attentions, so that no n² scores are ever held.
+
+    Raises:
+        ValueError: as :class:`PatternAttention`; or keys and values have other leading axes.
+    """
 
     @abstractmethod
     def parts(self, queries: int, keys: int) -> list[Part]:
@@ -104,10 +113,11 @@ class LocalAttention(TiledAttention):
         |i − j| ≤ radius
 
     Blocks of queries share a window of keys, so time and memory grow with n · radius. A radius beyond the
-    sequence means all of it. (:class:`~companion.local.LocalM` is such a window for any score.)
+    sequence means all of it. (:class:`~companion.local.LocalM` is such a window for any score.) Source: Su
+    2019; the blocks are ours.
 
     Raises:
-        ValueError: the radius is below 1; or as :class:`PatternAttention`.
+        ValueError: the radius is below 1; or as :class:`TiledAttention`.
     """
 
     def __init__(self, radius: int, causal: bool = False):
@@ -127,10 +137,10 @@ class AtrousAttention(TiledAttention):
         (i − j) mod rate = 0
 
     Positions a multiple of the rate apart are a dense attention of their own, so time and memory grow with
-    n · n / rate. With a rate beyond the sequence each position sees itself alone.
+    n · n / rate. With a rate beyond the sequence each position sees itself alone. Source: Su 2019.
 
     Raises:
-        ValueError: the rate is below 1; or as :class:`PatternAttention`.
+        ValueError: the rate is below 1; or as :class:`TiledAttention`.
     """
 
     def __init__(self, rate: int, causal: bool = False):
@@ -149,11 +159,11 @@ class SparseAttention(TiledAttention):
 
         |i − j| ≤ radius or (i − j) mod rate = 0
 
-    The two parts are computed apart and joined, where each key counts once. If ``causal``, and with radius
-    and rate alike, it is Child et al.'s strided attention (2019, section 4.3).
+    The two parts are computed apart and joined, where each key counts once. Source: Su 2019. If ``causal``,
+    and with radius and rate alike, it is the strided attention of Child et al. 2019, section 4.3.
 
     Raises:
-        ValueError: the radius or the rate is below 1; or as :class:`PatternAttention`.
+        ValueError: the radius or the rate is below 1; or as :class:`TiledAttention`.
     """
 
     def __init__(self, radius: int, rate: int, causal: bool = False):
@@ -172,7 +182,13 @@ class SparseAttention(TiledAttention):
 
 
 def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
-    """The shape of the scores; an error unless the queries are positions among the keys and the mask fits."""
+    """The shape of the scores, if the queries are positions among the keys, and the mask fits.
+
+    Raises:
+        ValueError: query and key differ in more than their length, there are more queries than keys, or the
+            mask does not fit.
+        TypeError: the mask is not boolean.
+    """
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
         axes = f"leading axes {tuple(query.shape[:-2])} and {tuple(key.shape[:-2])}"

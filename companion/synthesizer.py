@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from companion.attention import (
     Attention,
+    check_kind,
     check_mask,
     check_places,
     check_positive,
@@ -24,6 +25,8 @@ from companion.attention import (
 
 class Synthesizer(Attention, ABC):
     """Scores for each position up to a greatest length, without a look at what stands there.
+
+    Source: Tay et al. 2021, section 3.
 
     Raises:
         ValueError: a size is below 1; the sequence is longer than ``max_length``, there are more queries than
@@ -109,7 +112,15 @@ class FactorizedDense(Synthesizer):
 
 
 class Unconditional(Synthesizer):
-    """A table of scores that no input changes, so that one softmax serves the whole batch."""
+    """A table of scores that no input changes, so that one softmax serves the whole batch.
+
+    Source: Tay et al. 2021, section 3.2.
+
+    Raises:
+        ValueError: as :class:`Synthesizer`.
+    """
+
+    placed = True
 
     def weights(
         self,
@@ -223,17 +234,24 @@ class Mixture(Attention):
     keys in ``weights``, as PatternAttention's, is not heard.
 
     Raises:
-        ValueError: there is nothing to mix, or one of the attentions is causal; or as the attentions.
+        ValueError: there is nothing to mix, or one of the attentions is causal, or projects its source; or as
+            the attentions.
+        TypeError: what is to be mixed is no :class:`~companion.attention.Attention`.
     """
 
     def __init__(self, *attentions: Attention):
         super().__init__()
         if not attentions:
             raise ValueError("a mixture needs at least one attention, not 0")
-        if any(attention.causal for attention in attentions):
-            raise ValueError(
-                "a mixture adds scores, and would not hear a causal attention's rule: give it a mask"
-            )
+        for number, attention in enumerate(attentions):
+            check_kind(self, attention, Attention)
+            name = f"{type(attention).__name__} (number {number} of {len(attentions)})"
+            if attention.causal:
+                raise ValueError(
+                    f"a mixture adds scores, and would not hear a causal attention's rule: give {name} a mask"
+                )
+            if type(attention).project is not Attention.project:
+                raise ValueError(f"a mixture takes the source itself as key, but {name} projects it first")
         self.attentions: Any = nn.ModuleList(attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
 
@@ -245,7 +263,11 @@ class Mixture(Attention):
 
 
 class HeadLinear(nn.Module):
-    """A linear map, another for each head if there are heads; it starts as ``nn.Linear`` does."""
+    """A linear map, another for each head if there are heads; it starts as ``nn.Linear`` does.
+
+    Raises:
+        ValueError: a size is below 1, or what it maps has another number of features than ``size``.
+    """
 
     def __init__(self, size: int, output: int, heads: int | None):
         super().__init__()

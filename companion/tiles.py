@@ -12,8 +12,8 @@ from companion.patterns import Rule
 
 # Measured on a CPU: smaller blocks are not faster, and larger pieces take memory in amounts that an allocator
 # does not keep for the next piece.
-BLOCK = 32  # queries that share a window, at least
-TILES = 64  # such blocks in a piece, at most
+BLOCK = 32  #: queries that share a window, at least
+TILES = 64  #: such blocks in a piece, at most
 
 
 class Windows(NamedTuple):

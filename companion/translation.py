@@ -13,8 +13,9 @@ from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding import Hypotheses, greedy
 from companion.losses import Record, evaluating, held_out, sequence_loss
 
+#: From a step function, a state and ``max_length`` to one sentence for each source.
 Search = Callable[..., Hypotheses]
-AT_ONCE = 256
+AT_ONCE = 256  #: sentences that are translated together, at most
 
 
 class Translation(NamedTuple):
@@ -32,6 +33,9 @@ def translate(
 
     ``search(step, state, max_length)`` finds one sentence for each source, as
     :func:`companion.decoding.greedy` does.
+
+    Raises:
+        ValueError: a sentence is empty, or ``max_length`` is below 1.
     """
     device = next(model.parameters()).device
     done = []
@@ -65,7 +69,11 @@ class Task:
         return [(self.source.encode(pair.source), self.target.encode(pair.target)) for pair in pairs]
 
     def train(self, model: Any, steps: int, learning_rate: float = 1e-2) -> list[Record]:
-        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps."""
+        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps.
+
+        Raises:
+            ValueError, FloatingPointError: as :func:`companion.recipe.train`.
+        """
         batches = Batches(self.encode(self.training_pairs), batch_size=64, seed=0)
         test = [batch for _, batch in in_order(self.encode(self.test_pairs), AT_ONCE)]
         return recipe.train(
@@ -75,7 +83,11 @@ class Task:
     def translate(
         self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60
     ) -> list[Translation]:
-        """Each sentence's most probable words, one after the other (greedy decoding)."""
+        """Each sentence's most probable words, one after the other (greedy decoding).
+
+        Raises:
+            ValueError: as :func:`translate`.
+        """
         sources = [self.source.encode(sentence) for sentence in sentences]
         found = translate(model, sources, greedy, max_length)
         return [

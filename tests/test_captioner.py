@@ -200,6 +200,11 @@ def test_a_hardened_captioner_draws_by_the_weights_of_the_soft_one():
     assert all(torch.equal(p, model.get_parameter(name)) for name, p in parameters.items())
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_hardened_captioner_trains_if_the_soft_one_does(training):
+    assert {part.training for part in harden(soft().train(training)).modules()} == {training}
+
+
 def test_an_encoder_decoder_takes_images():
     model = EncoderDecoder(encoder(), soft())
     target = torch.tensor([[1, 3, 2], [1, 4, 2]])

@@ -109,10 +109,26 @@ def test_the_baseline_moves_only_while_the_model_trains():
     assert loss.baseline.value.any()
 
 
-@pytest.mark.parametrize("loss", [SoftLoss(-0.1), HardLoss(-0.1), HardLoss(0.1, -0.1)])
-def test_weights_below_zero_are_errors(loss):
-    with pytest.raises(ValueError, match=r"at least 0, not -0\.1"):
-        loss(Said(TARGET), SEEN)
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: SoftLoss(-0.1), "doubly stochastic penalty"),
+        (lambda: HardLoss(-0.1), "policy"),
+        (lambda: HardLoss(0.1, -0.1), "entropy"),
+    ],
+)
+def test_weights_below_zero_are_errors(build, name):
+    with pytest.raises(ValueError, match=rf"weight of the {name} .* at least 0, not -0\.1"):
+        build()
+
+
+def test_captions_are_as_long_as_the_hard_loss_is_told():
+    target = torch.cat([TARGET[:, :1], TARGET[:, 1:2].expand(-1, 24), TARGET[:, 1:]], 1)
+    seen = SEEN._replace(target=target)
+    with pytest.raises(ValueError, match=rf"the batch has {target.shape[1] - 1} steps, but the baseline 20"):
+        HardLoss()(Said(target), seen)
+    loss = HardLoss(longest=target.shape[1])
+    assert loss(Said(target), seen).total.isfinite()
 
 
 def test_in_64_bits_the_losses_are_computed_in_64():

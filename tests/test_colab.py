@@ -129,11 +129,12 @@ def test_notebook(changed, colab, repository):
     assert colab.versions() == KEPT
 
 
-def test_the_package_without_extras_imports_all_that_needs_none(colab, tmp_path):
+def test_the_wheel_without_extras_imports_all_that_needs_none_and_runs_the_readme(colab, tmp_path):
     run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path)
     run(colab.python, "-m", "pip", "install", "--quiet", next(tmp_path.glob("*.whl")))
     paths = sorted((ROOT / "companion").rglob("*.py"))
     names = [path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in paths]
     names = [name.removesuffix(".__init__") for name in names if not name.startswith(NEED_EXTRAS)]
     colab(f"import importlib; [importlib.import_module(name) for name in {names}]")
+    colab(re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)[1])
     assert colab.versions() == KEPT

@@ -24,7 +24,9 @@ def model():
 
 
 def build(**sizes):
-    return ConvS2S(**({"source_size": 11, "target_size": 5, "embedding_size": 3, "hidden_size": 4} | sizes))
+    return ConvS2S(
+        **({"source_vocabulary": 11, "target_vocabulary": 5, "embedding_size": 3, "hidden_size": 4} | sizes)
+    )
 
 
 # The paper's equations
@@ -286,3 +288,19 @@ def test_an_encoder_of_another_size_is_an_error(model):
     other = Encoder(11, 6, Learned(16, 6), [Block(4, 3)])
     with pytest.raises(ValueError, match="source has 6 features, but 3"):
         model.decoder.start(*other(SOURCE))
+
+
+def test_where_all_of_a_source_is_masked_nothing_is_seen(model):
+    z, e = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True), torch.randn(2, 3, 3).double()
+    state = model.decoder.start(z, e, torch.tensor([[True] * 3, [False] * 3]))
+    logits = model.decoder.step(torch.tensor([1, 1]), state).logits
+    logits.sum().backward()
+    assert logits.isfinite().all()
+    assert z.grad.isfinite().all()
+    assert not z.grad[1].any()
+
+
+@pytest.mark.parametrize("build_part", [lambda: Block(8, 3, dropout=1.0), lambda: build(dropout=1.0)])
+def test_dropout_of_all_is_an_error_for_weights_that_are_normalised(build_part):
+    with pytest.raises(ValueError, match=r"gain must be above 0, not 0\.0: dropout must be below 1"):
+        build_part()

@@ -47,3 +47,9 @@ def test_compiled_into_one_graph():
     tokens = torch.tensor([[1, 2], [6, 0]])
     compiled = torch.compile(embedding, fullgraph=True, backend="eager")
     assert torch.equal(compiled(tokens), embedding(tokens))
+
+
+def test_sizes_below_one_are_errors_by_the_callers_names():
+    for sizes, name in (((0, 3), "vocabulary_size"), ((7, 0), "embedding_size")):
+        with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
+            Embedding(*sizes)

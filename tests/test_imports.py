@@ -55,7 +55,7 @@ BESIDE = {
     "classification": {"data", "losses", "recipe"},
     "copying": {"data", "losses", "recipe"},
     "cloze": {"attention_over_attention", "data", "losses", "recipe"},
-    "memory": set(),
+    "cost": set(),
     "alignment": set(),
     "plotting": {"alignment"},
     "shading": {"alignment"},
@@ -111,6 +111,16 @@ def test_imports_go_down_only(module):
     placed = {*set().union(*LAYERS), *BESIDE, "experiments"}
     assert module.split(".")[0] in placed, f"say in tests/test_imports.py where {module} belongs"
     assert violations(module, MODULES[module].read_text()) == set()
+
+
+def test_only_the_searches_can_be_imported_from_two_places():
+    handed_on = {
+        (module, node.name)
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.alias) and node.asname == node.name
+    }
+    assert handed_on == {("decoding", "beam_search"), ("decoding", "Hypotheses")}
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -201,12 +201,6 @@ def test_a_tree_shows_its_probabilities_and_what_was_kept():
     png(ax.figure)
 
 
-def test_a_tree_is_drawn_where_it_is_told():
-    _, axes = plt.subplots(1, 2)
-    assert tree(SEARCH, KEPT, ax=axes[1]) is axes[1]
-    assert len(plt.get_fignums()) == 1
-
-
 @pytest.mark.parametrize(
     ("probabilities", "kept", "wrong"),
     [

@@ -297,9 +297,9 @@ def test_the_match_of_words():
 @blocks
 def test_an_empty_side_is_an_error(build, before, after):
     block, (left, right) = build(), pair()
-    with pytest.raises(ValueError, match=r"left side of \(3, 6\) words the rows \[1\] are empty"):
+    with pytest.raises(ValueError, match=r"left side of \(3, 6\) the rows \[1\] are empty"):
         block(side([4, 0, 6]), right)
-    with pytest.raises(ValueError, match=r"right side of \(3, 6\) words the rows \[0, 2\] are empty"):
+    with pytest.raises(ValueError, match=r"right side of \(3, 6\) the rows \[0, 2\] are empty"):
         block(left, right._replace(mask=right.mask & torch.tensor([[False], [True], [False]])))
     with pytest.raises(ValueError, match=r"right side of shape \(3, 0, 3\) is empty"):
         block(left, Sentences(right.states[:, :0], right.mask[:, :0]))

@@ -132,8 +132,8 @@ def test_cosine_is_safe_at_zero_vectors(dtype):
         assert x.grad.any(-1).sum() == len(x) - 1
 
 
-@pytest.mark.parametrize("strength", [0.0, -1.0, float("nan")])
-def test_a_strength_that_is_not_above_zero_is_an_error(strength):
+@pytest.mark.parametrize("strength", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_strength_that_is_not_finite_and_above_zero_is_an_error(strength):
     with pytest.raises(ValueError, match=f"above 0, not {strength}"):
         Cosine(strength)
 

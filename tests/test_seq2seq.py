@@ -285,3 +285,17 @@ def test_bahdanau_differs_from_the_tutorial_in_start_score_and_output_alone():
     ours = parameters(decoder.W_s, attention, decoder.output)
     assert parameters(encoder, decoder) - ours + parameters(*theirs) == 20_518_405
     assert parameters(theirs[1], theirs[2]) - parameters(attention) == HIDDEN  # the bias is all
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: Encoder(11, 3, 0), "hidden_size"),
+        (lambda: Encoder(11, 0, 5), "embedding_size"),
+        (lambda: ChoEncoder(11, 3, 0), "hidden_size"),
+        (lambda: ChoDecoder(11, 3, 4, 0), "context_size"),
+    ],
+)
+def test_sizes_below_one_are_errors_with_their_names(build, name):
+    with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
+        build()

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from companion.attention import masked_softmax
+from companion.bahdanau import Additive
 from companion.multihead import MultiHeadAttention
 from companion.patterns import local
-from companion.scores import ScaledDot
+from companion.scores import Bilinear, ScaledDot
 from companion.sparse import PatternAttention
 from companion.synthesizer import (
     Dense,
@@ -185,6 +186,15 @@ def test_other_heads_than_announced_are_an_error(name, batch):
         (lambda: FactorizedRandom(6, 0), "rank must be at least 1, not 0"),
         (Mixture, "at least one attention, not 0"),
         (lambda: Mixture(Random(6), PatternAttention(local(1), causal=True)), "not hear a causal attention"),
+        (
+            lambda: Mixture(Dense(4, 6), PatternAttention(local(1), causal=True)),
+            r"PatternAttention \(number 1 of 2\)",
+        ),
+        (
+            lambda: Mixture(Bilinear(4, 4), Random(6)),
+            r"source itself as key, but Bilinear \(number 0 of 2\) projects",
+        ),
+        (lambda: Mixture(Random(6), Additive(4, 4, 4)), r"but Additive \(number 1 of 2\) projects it first"),
     ],
 )
 def test_bad_sizes_are_errors(make, message):

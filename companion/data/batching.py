@@ -9,8 +9,9 @@ from torch import Tensor
 
 from companion.data.vocabulary import BOS, EOS, PAD, pad
 
+#: A sentence pair in numbers, without ``<bos>`` and ``<eos>``.
 Encoded = tuple[Sequence[int], Sequence[int]]
-BATCHES_IN_A_POOL = 50
+_BATCHES_IN_A_POOL = 50
 
 
 class Batch(NamedTuple):
@@ -36,6 +37,7 @@ class Batches:
     def __init__(self, pairs: Sequence[Encoded], batch_size: int, seed: int):
         _check(pairs, batch_size)
         self.pairs, self.batch_size, self.seed = pairs, batch_size, seed
+        #: how many batches hold each pair once
         self.steps_in_epoch = -(-len(pairs) // batch_size)
         self._lengths = _lengths(pairs)
         self._ordered: tuple[int, list[np.ndarray]] = (-1, [])
@@ -57,8 +59,8 @@ class Batches:
         generator = np.random.default_rng([self.seed, epoch])
         shuffled = generator.permutation(len(self.pairs))
         batches = []
-        for start in range(0, len(shuffled), BATCHES_IN_A_POOL * self.batch_size):
-            pool = shuffled[start : start + BATCHES_IN_A_POOL * self.batch_size]
+        for start in range(0, len(shuffled), _BATCHES_IN_A_POOL * self.batch_size):
+            pool = shuffled[start : start + _BATCHES_IN_A_POOL * self.batch_size]
             batches += _cut(pool[np.lexsort(self._lengths[:, pool])], self.batch_size)
         return [batches[i] for i in generator.permutation(len(batches))]
 

@@ -10,15 +10,17 @@ from typing import NamedTuple
 
 from companion.data.numbers import Pair, english_words, french_words
 
+#: Numbers of two words in English, as "twenty-one".
 TWO_WORDS = tuple(10 * tens + units for tens in range(2, 10) for units in range(1, 10))
-BETWEEN = "or"
-ONE_WORD = tuple(  # in both languages, and not the same one, as "six" is
+BETWEEN = "or"  #: the word between two numbers
+#: Numbers of one word in both languages, and not the same one, as "six" is.
+ONE_WORD = tuple(
     n
     for n in range(1, 100)
     if len(english_words(n)) == len(french_words(n)) == 1 and english_words(n) != french_words(n)
 )
 
-MOST = 100_000  # sources drawn at once: those of the shortest kind are not many more
+_MOST = 100_000  # sources drawn at once: those of the shortest kind are not many more
 
 
 class Mixed(NamedTuple):
@@ -55,8 +57,8 @@ def shared(count: int, size: int, seed: int) -> list[Mixed]:
     Raises:
         ValueError: the count is not between 1 and 100,000, or the size not between 2 and 10.
     """
-    if not 0 < count <= MOST:
-        raise ValueError(f"1 to {MOST:,} sources can be drawn, not {count}")
+    if not 0 < count <= _MOST:
+        raise ValueError(f"1 to {_MOST:,} sources can be drawn, not {count}")
     if not 1 < size <= len(ONE_WORD) // 2:
         raise ValueError(f"a source has 2 to {len(ONE_WORD) // 2} words of each language, not {size}")
     generator = random.Random(seed)

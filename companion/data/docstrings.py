@@ -16,10 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-STDLIB = "python"
-LIBRARIES = (STDLIB, "numpy", "torch", "matplotlib")
-COUNT = 1000  # documents of each library, by default
-FEWEST_WORDS, FEWEST_SENTENCES = 20, 2
+_STDLIB = "python"
+#: The libraries, Python itself among them.
+LIBRARIES = (_STDLIB, "numpy", "torch", "matplotlib")
+COUNT = 1000  #: documents of each library, by default
+_FEWEST_WORDS, _FEWEST_SENTENCES = 20, 2
 
 _ROLE = re.compile(r":[\w:+-]+:(?=`)")  # what Sphinx calls a role, as in :class:`Path`
 _EXAMPLE = re.compile(r"^[ \t]*>>>.*(\n[ \t]*\S.*)*", re.MULTILINE)  # to the next blank line, as in doctest
@@ -108,7 +109,7 @@ def _documents(library: str) -> Iterator[Document]:
     for name in _files(root):
         for described, docstring in _docstrings((root / name).read_bytes(), _module(root / name)):
             split_up = sentences(docstring)
-            long_enough = len(split_up) >= FEWEST_SENTENCES and sum(map(len, split_up)) >= FEWEST_WORDS
+            long_enough = len(split_up) >= _FEWEST_SENTENCES and sum(map(len, split_up)) >= _FEWEST_WORDS
             if long_enough and split_up not in seen:
                 seen.add(split_up)
                 words = tuple(word.lower() for word in _NAME_WORD.findall(described))
@@ -130,7 +131,7 @@ def _module(path: Path) -> str:
 
 
 def _folder(library: str) -> Path:
-    if library == STDLIB:
+    if library == _STDLIB:
         return Path(sysconfig.get_paths()["stdlib"])
     found = importlib.util.find_spec(library)
     if found is None or not found.submodule_search_locations:

@@ -16,6 +16,7 @@ class Labelled(NamedTuple):
     labels: Int[Tensor, " b"]
 
 
+#: From a list of examples to a batch of them.
 Collate = Callable[[list[Any]], Any]
 
 
@@ -33,6 +34,7 @@ class Shuffled:
     def __init__(self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int):
         _check(examples, batch_size)
         self.examples, self.collate, self.batch_size, self.seed = examples, collate, batch_size, seed
+        #: how many batches hold each example once
         self.steps_in_epoch = -(-len(examples) // batch_size)
 
     def __getitem__(self, step: int) -> Any:

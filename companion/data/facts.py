@@ -20,8 +20,9 @@ from babel import Locale
 from babel.core import get_global
 from babel.numbers import get_territory_currencies
 
+#: The signs that stand for places in a document; one of them is the answer.
 PLACES = ("@1", "@2", "@3", "@4")
-BLANK = "____"
+BLANK = "____"  #: what stands in a question for the word left out
 _DAY = date(2026, 1, 1)  # or the facts would change on the day when a country changes its money
 _ENGLISH, _FRENCH = Locale("en"), Locale("fr")
 _TOLD = (

@@ -12,18 +12,21 @@ from typing import NamedTuple
 
 from companion.data.download import obtain
 
+#: Where the files are downloaded from.
 ADDRESS = "https://ai.stanford.edu/~amaas/data/sentiment/"
+#: The files' checksums.
 SHA256 = {
     "aclImdb_v1.tar.gz": "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
     "aclImdb.tar.xz": "dd3ec6ddaafd8ac2e508d1d522a9c3ba058f754d204136613fe9bcb092d142a1",
 }
+#: The splits.
 SPLITS = ("train", "test")
-IN_A_CLASS = 12_500
-LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
-LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-BREAK = "<br />"
-END = re.compile(rf"[.!?]+(?!\w)|{BREAK}")  # of a sentence; a point in 3.5 ends none
+IN_A_CLASS = 12_500  #: reviews of a split that are positive, and as many that are negative
+_LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
+_LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_BREAK = "<br />"
+_END = re.compile(rf"[.!?]+(?!\w)|{_BREAK}")  # of a sentence; a point in 3.5 ends none
 
 
 class Review(NamedTuple):
@@ -78,12 +81,12 @@ def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
         with tarfile.open(path, "r|*") as opened:
             for member in opened:
                 _require_harmless(path, member)
-                match = LABELLED.fullmatch(member.name)
+                match = _LABELLED.fullmatch(member.name)
                 if match and match[1] == split and (file := opened.extractfile(member)):
                     reviews, number = classes[match[2]], int(match[3])
                     if number in reviews or number >= in_a_class:
                         raise ValueError(f"{path} has a review too many, {member.name}: {in_a_class} a class")
-                    text = _decode(path, member, file.read(LONGEST + 1))
+                    text = _decode(path, member, file.read(_LONGEST + 1))
                     reviews[number] = Review(text, match[2] == "pos")
     except (tarfile.TarError, EOFError, TypeError) as error:  # the last, if cut in gzip's header
         raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
@@ -100,12 +103,12 @@ def words(text: str) -> list[str]:
     All else stands between words, HTML's line breaks too. Keras, whose edition of these reviews many articles
     use, keeps such a break as the word ``br``, and apostrophes at the edges of words.
     """
-    return WORD.findall(text.lower().replace(BREAK, " "))
+    return _WORD.findall(text.lower().replace(_BREAK, " "))
 
 
 def sentences(text: str) -> list[list[str]]:
     """The same words in sentences, none of them empty: up to full stops and the like, and line breaks."""
-    return [found for part in END.split(text.lower()) if (found := words(part))]
+    return [found for part in _END.split(text.lower()) if (found := words(part))]
 
 
 def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
@@ -117,8 +120,8 @@ def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
 
 
 def _decode(path: Path, member: tarfile.TarInfo, content: bytes) -> str:
-    if len(content) > LONGEST:
-        raise ValueError(f"{path}: {member.name} has {member.size} bytes, but a review at most {LONGEST}")
+    if len(content) > _LONGEST:
+        raise ValueError(f"{path}: {member.name} has {member.size} bytes, but a review at most {_LONGEST}")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

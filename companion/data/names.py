@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from companion.data.docstrings import Document
 
-LONGEST = 25  # words of a description
+LONGEST = 25  #: words of a description
 
 
 class NamePair(NamedTuple):

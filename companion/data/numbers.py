@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from num2words import num2words
 
-LARGEST = 10**12 - 1
-LONGEST_FRENCH = 27
+LARGEST = 10**12 - 1  #: the largest number that is put into words
+LONGEST_FRENCH = 27  #: the most French words that one of them has
 
 
 class Pair(NamedTuple):

@@ -13,10 +13,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+#: The names of the digits, in their order.
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-BELOW = "below"
+BELOW = "below"  #: where another row begins
+#: All words of a caption.
 WORDS = (*NAMES, BELOW)
-CANVAS, DIGIT, FIELDS, FIELD = 32, 8, 3, 10  # pixels, pixels, fields to a side, pixels
+CANVAS = 32  #: pixels of a side of the canvas
+FIELDS = 3  #: fields to a side of it
+_DIGIT, _FIELD = 8, 10  # pixels of a side
 
 
 class Digits(NamedTuple):
@@ -110,9 +114,9 @@ def draw(digits: Digits, count: int, seed: int, smallest: int = 2, largest: int 
 def _box(field: int, generator: np.random.Generator) -> Box:
     """A place for a digit in its field, which has two pixels more than it needs either way."""
     row, column = divmod(field, FIELDS)
-    down, right = generator.integers(FIELD - DIGIT + 1, size=2).tolist()
-    top, left = 1 + FIELD * row + down, 1 + FIELD * column + right
-    return Box(top, left, top + DIGIT, left + DIGIT)
+    down, right = generator.integers(_FIELD - _DIGIT + 1, size=2).tolist()
+    top, left = 1 + _FIELD * row + down, 1 + _FIELD * column + right
+    return Box(top, left, top + _DIGIT, left + _DIGIT)
 
 
 def _caption(rows: Iterable[int], labels: Iterable[int]) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+#: The numbers of padding, the beginning and the end of a sentence, and an unknown word.
 PAD, BOS, EOS, UNK = range(4)
+#: The special tokens, in the order of their numbers.
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
@@ -20,7 +22,8 @@ class Vocabulary:
     """
 
     def __init__(self, tokens: Iterable[str]):
-        self.tokens = (*SPECIAL, *tokens)
+        self.tokens = (*SPECIAL, *tokens)  #: all tokens, in the order of their numbers
+        #: the number of each token
         self.numbers = {token: number for number, token in enumerate(self.tokens)}
         if len(self.numbers) < len(self.tokens):
             twice = [token for token, count in Counter(self.tokens).items() if count > 1]

@@ -9,7 +9,7 @@ from torch.nn.functional import conv1d, pad
 from companion.attention import masked_softmax
 from companion.exercises.exercise import Exercise, Inputs, normal
 
-HALF = math.sqrt(0.5)
+_HALF = math.sqrt(0.5)
 
 # 11.1: a gated convolution that sees no future
 
@@ -138,13 +138,13 @@ LOOK = Exercise(
         "The value is z: it is z + e.": lambda *x: _look(*x, value=x[2]),
         "The value is e: it is z + e.": lambda *x: _look(*x, value=x[3]),
         "d is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: _look(
-            *x, query=HALF * (x[0] @ x[4].mT + x[5] + x[1])
+            *x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1])
         ),
         "z + e is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
-            HALF * _look(*x)
+            _HALF * _look(*x)
         ),
         "d and z + e are scaled by √½, as in the authors' code: the paper's text scales neither.": (
-            lambda *x: HALF * _look(*x, query=HALF * (x[0] @ x[4].mT + x[5] + x[1]))
+            lambda *x: _HALF * _look(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
         "The scores are divided by √d, as in a Transformer: here they are plain dot products.": (
             lambda *x: _look(*x, query=(x[0] @ x[4].mT + x[5] + x[1]) / math.sqrt(x[1].shape[-1]))

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+#: A reader's function, or the right one.
 Answer = Callable[..., Any]
-Inputs = dict[str, Any]  # tensors, and now and then a plain number
+#: What it is given, by name, which are tensors, and now and then a plain number.
+Inputs = dict[str, Any]
+#: The right function with a mistake planted in it, under the words that explain it.
 Mistakes = Mapping[str, Answer]
 
 

@@ -117,14 +117,14 @@ def _sums(context: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Ten
     return (one * context + two * other) / (one + two)
 
 
-LARGE = torch.tensor([0.0, 0.0, 800.0, 0.0, 0.0, -900.0, 0.0], dtype=torch.float64)
+_LARGE = torch.tensor([0.0, 0.0, 800.0, 0.0, 0.0, -900.0, 0.0], dtype=torch.float64)
 
 JOIN = Exercise(
     inputs={
         "context": normal(2, 7, 5, seed=73),
-        "lse": normal(2, 7, seed=74) + LARGE,
+        "lse": normal(2, 7, seed=74) + _LARGE,
         "other": normal(2, 7, 5, seed=75),
-        "other_lse": normal(2, 7, seed=76) + LARGE,
+        "other_lse": normal(2, 7, seed=76) + _LARGE,
     },
     solution=_join,
     mistakes={

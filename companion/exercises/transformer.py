@@ -9,7 +9,7 @@ from torch import Tensor
 from companion.exercises.exercise import Answer, Exercise, normal
 from companion.position import sinusoids
 
-Function = Callable[[Tensor], Tensor]
+_Function = Callable[[Tensor], Tensor]
 
 # 6.1: the heads' contexts side by side
 
@@ -40,7 +40,9 @@ JOIN_HEADS = Exercise(
 # 6.2: sinusoids
 
 
-def _waves(positions: Tensor, rates: Tensor, even: Function = torch.sin, odd: Function = torch.cos) -> Tensor:
+def _waves(
+    positions: Tensor, rates: Tensor, even: _Function = torch.sin, odd: _Function = torch.cos
+) -> Tensor:
     """Waves over the positions, with a rate for each feature: sines and cosines in turn."""
     angle = positions[:, None] * rates
     return torch.where(torch.arange(len(rates)) % 2 == 0, even(angle), odd(angle))

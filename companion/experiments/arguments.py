@@ -5,17 +5,32 @@ from argparse import ArgumentTypeError
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """A whole number of at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is below 1.
+        ValueError: the text is no whole number.
+    """
     return _at_least(1, text)
 
 
 def natural(text: str) -> int:
-    """A whole number of at least 0."""
+    """A whole number of at least 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is below 0.
+        ValueError: the text is no whole number.
+    """
     return _at_least(0, text)
 
 
 def share(text: str) -> float:
-    """A number p with 0 ≤ p < 1."""
+    """A number p with 0 ≤ p < 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is outside.
+        ValueError: the text is no number.
+    """
     number = float(text)
     if not 0 <= number < 1:
         raise ArgumentTypeError(f"{number} is not a share from 0 to below 1")
@@ -23,7 +38,12 @@ def share(text: str) -> float:
 
 
 def rate(text: str) -> float:
-    """A finite number above 0."""
+    """A finite number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not.
+        ValueError: the text is no number.
+    """
     number = float(text)
     if not 0 < number < math.inf:
         raise ArgumentTypeError(f"{number} is not a finite number above 0")
@@ -31,7 +51,12 @@ def rate(text: str) -> float:
 
 
 def penalty(text: str) -> float:
-    """A finite number of at least 0."""
+    """A finite number of at least 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not.
+        ValueError: the text is no number.
+    """
     number = float(text)
     if not 0 <= number < math.inf:
         raise ArgumentTypeError(f"{number} is not a finite number from 0 on")

@@ -6,7 +6,9 @@ from companion.data import multi30k
 from companion.data.batching import Encoded
 from companion.data.vocabulary import Vocabulary
 
+#: The languages.
 SOURCE, TARGET = "de", "en"
+#: The splits.
 TRAINING, VALIDATION, TEST = "train", "val", "test_2016_flickr"
 
 
@@ -23,6 +25,9 @@ def load_corpus(limit: int | None) -> Corpus:
     """Multi30k as numbers: every word that occurs twice in the training split has one.
 
     Of each split only the first ``limit`` pairs, if a limit is given.
+
+    Raises:
+        FileNotFoundError, ValueError, ConnectionError: as :func:`companion.data.multi30k.load_pairs`.
     """
     tokens = {}
     for split in (TRAINING, VALIDATION, TEST):

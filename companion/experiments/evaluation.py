@@ -11,7 +11,7 @@ from companion.losses import free_running_loss, held_out
 from companion.state import map_state
 from companion.translation import Search, translate
 
-MAX_LENGTH = 60
+_MAX_LENGTH = 60
 
 
 def evaluate(
@@ -20,6 +20,9 @@ def evaluate(
     """Losses and perplexities, BLEU of greedy and of beam search; and the translations of the latter.
 
     ``free_running`` is :func:`companion.losses.free_running_loss`, which the best-known tutorials report.
+
+    Raises:
+        ValueError: the batch size or the beam is below 1, or the length penalty below 0.
     """
     batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
     greedily = translate_test(model, corpus, greedy)
@@ -31,7 +34,7 @@ def evaluate(
 
 def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
     """The model's translation of each test sentence, its tokens with spaces between."""
-    found = translate(model, [source for source, _ in corpus.pairs[TEST]], search, MAX_LENGTH)
+    found = translate(model, [source for source, _ in corpus.pairs[TEST]], search, _MAX_LENGTH)
     return [" ".join(corpus.target.decode(tokens)) for tokens, _ in found]
 
 

@@ -36,7 +36,7 @@ from companion.experiments.run import Run
 from companion.losses import label_loss
 from companion.training import Trainer
 
-AT_ONCE = 256  # reviews to test
+_AT_ONCE = 256  # reviews to test
 
 
 def make_trainer(reviews: Reviews, arguments: argparse.Namespace) -> Trainer:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     collate = collate_sentences if arguments.model in IN_SENTENCES else collate_words
     batches = Shuffled(reviews.examples[TRAINING], collate, arguments.batch_size, arguments.seed)
     by_length = sorted(reviews.examples[TEST], key=lambda example: len(example.words))
-    test = list(one_by_one(by_length, collate, AT_ONCE))
+    test = list(one_by_one(by_length, collate, _AT_ONCE))
     last = run.train(batches, lambda model: judge(model, test))[-1]
     figures = {name: last[name] for name in ("held_out_loss", "accuracy")}
     return run.finish(figures, {"words": reviews.words}, {archive: imdb.SHA256[archive]})

@@ -31,7 +31,7 @@ from companion.losses import LabelSmoothing, held_out
 from companion.schedule import warmup_cosine
 from companion.training import Trainer
 
-WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
+_WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
 
 
 def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
         FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
     """
     corpus = load_corpus(arguments.sentences)
-    run = Run("multi30k", make_trainer(corpus, arguments), arguments, options, WITHOUT_TRAINING)
+    run = Run("multi30k", make_trainer(corpus, arguments), arguments, options, _WITHOUT_TRAINING)
     batches = Batches(corpus.pairs[TRAINING], arguments.batch_size, arguments.seed)
     validation = [batch for _, batch in in_order(corpus.pairs[VALIDATION], arguments.batch_size)]
     run.train(batches, lambda model: held_out(model, validation))

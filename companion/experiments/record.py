@@ -11,7 +11,8 @@ import torch
 
 from companion.checkpoint import first_difference, replacing
 
-VERSION = 2
+VERSION = 2  #: of what a result holds
+#: What a result holds, and of which type.
 RESULT: dict[str, type] = {
     "experiment": str,
     "model": str,
@@ -25,7 +26,7 @@ RESULT: dict[str, type] = {
     "versions": dict,
     "hardware": dict,
 }
-PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
+_PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -92,7 +93,7 @@ def surroundings(processes: int) -> dict[str, Any]:
     """Versions and hardware, which a run's figures depend on in their last digits."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         "hardware": {
             "machine": platform.machine(),
             "threads": torch.get_num_threads(),

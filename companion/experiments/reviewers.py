@@ -58,14 +58,16 @@ def _classifier(words: int, position: nn.Module, arguments: Namespace) -> Classi
     return Classifier(encoder, mean_pooling, arguments.size, 2, arguments.dropout)
 
 
-FLAT = {
+_FLAT = {
     "attention": build_attention,
     "attention-positions": build_attention_positions,
     "flat-attention": build_flat_attention,
     "bag": build_bag,
 }
+#: What builds the models that read a review in sentences.
 IN_SENTENCES = {
     "hierarchical-attention": build_hierarchical_attention,
     "hierarchical-mean": build_hierarchical_mean,
 }
-BUILDERS = FLAT | IN_SENTENCES
+#: What builds each model, from the size of the vocabulary and the arguments.
+BUILDERS = _FLAT | IN_SENTENCES

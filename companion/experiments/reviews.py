@@ -10,6 +10,7 @@ from companion.data import imdb
 from companion.data.examples import Labelled
 from companion.data.vocabulary import SPECIAL, Vocabulary, pad, pad_documents
 
+#: The splits.
 TRAINING, TEST = imdb.SPLITS
 
 

@@ -38,6 +38,7 @@ class Run:
         without_training: Sequence[str] = (),
     ):
         self.experiment, self.trainer, self.options = experiment, trainer, options
+        #: where everything is written
         self.folder = arguments.output or Path("runs", arguments.model)
         self.arguments = {
             name: value for name, value in vars(arguments).items() if name not in ("output", "build")
@@ -71,6 +72,9 @@ class Run:
         """The result, written with the weights, the vocabularies, and any ``texts``, whose lines are given.
 
         Each file is whole or not at all, and ``result.json`` the last, so that where it is the others are.
+
+        Raises:
+            OSError: a file could not be written.
         """
         result = self._describe(test, vocabularies, data)
         if self.trainer.accelerator.is_main_process:

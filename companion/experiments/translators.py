@@ -11,68 +11,75 @@ from companion.scores import Bilinear, Dot
 from companion.seq2seq import EncoderDecoder
 
 
-def build_gru(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_gru(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """Cho's GRU encoder and decoder, without attention."""
     embedding, hidden, dropout = arguments.embedding, arguments.hidden, arguments.dropout
     return EncoderDecoder(
-        seq2seq.ChoEncoder(source_size, embedding, hidden, dropout),
-        seq2seq.ChoDecoder(target_size, embedding, hidden, hidden, dropout),
+        seq2seq.ChoEncoder(source_vocabulary, embedding, hidden, dropout),
+        seq2seq.ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
     )
 
 
-def build_lstm(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_lstm(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """Sutskever's deep LSTM, which reads the source backwards, without attention."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
     return EncoderDecoder(
-        seq2seq.SutskeverEncoder(source_size, *sizes), seq2seq.SutskeverDecoder(target_size, *sizes)
+        seq2seq.SutskeverEncoder(source_vocabulary, *sizes),
+        seq2seq.SutskeverDecoder(target_vocabulary, *sizes),
     )
 
 
-def build_bahdanau(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_bahdanau(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """Bahdanau's encoder and decoder, with as many units of attention as hidden ones."""
     embedding, hidden, dropout = arguments.embedding, arguments.hidden, arguments.dropout
     attention = bahdanau.Additive(hidden, 2 * hidden, hidden)
     return EncoderDecoder(
-        bahdanau.Encoder(source_size, embedding, hidden, dropout),
-        bahdanau.Decoder(target_size, embedding, hidden, 2 * hidden, attention, dropout),
+        bahdanau.Encoder(source_vocabulary, embedding, hidden, dropout),
+        bahdanau.Decoder(target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout),
     )
 
 
-def build_luong_dot(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_luong_dot(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """Luong's global attention by dot products, with input feeding."""
-    return _luong(source_size, target_size, Dot(), arguments)
+    return _luong(source_vocabulary, target_vocabulary, Dot(), arguments)
 
 
-def build_luong_general(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_luong_general(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """Luong's global attention with a matrix between query and key, with input feeding."""
     attention = Bilinear(arguments.hidden, arguments.hidden)
-    return _luong(source_size, target_size, attention, arguments)
+    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
 
 
-def build_luong_local_p(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_luong_local_p(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """The same in a window around a predicted position, the paper's best model."""
     general = Bilinear(arguments.hidden, arguments.hidden)
     attention = LocalP(general, arguments.radius, arguments.hidden)
-    return _luong(source_size, target_size, attention, arguments)
+    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
 
 
-def _luong(source_size: int, target_size: int, attention: Attention, arguments: Namespace) -> EncoderDecoder:
+def _luong(
+    source_vocabulary: int, target_vocabulary: int, attention: Attention, arguments: Namespace
+) -> EncoderDecoder:
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
-    decoder = luong.InputFeedingDecoder(target_size, embedding, hidden, attention, layers, dropout)
-    return EncoderDecoder(luong.Encoder(source_size, embedding, hidden, layers, dropout), decoder)
+    decoder = luong.InputFeedingDecoder(target_vocabulary, embedding, hidden, attention, layers, dropout)
+    return EncoderDecoder(luong.Encoder(source_vocabulary, embedding, hidden, layers, dropout), decoder)
 
 
-def build_transformer(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_transformer(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """The Transformer; --embedding is the size of its layers, --hidden that inside their FFN."""
     sizes = arguments.embedding, arguments.heads, arguments.hidden, arguments.layers, arguments.dropout
-    return transformer.Transformer(source_size, target_size, *sizes)
+    return transformer.Transformer(source_vocabulary, target_vocabulary, *sizes)
 
 
-def build_convs2s(source_size: int, target_size: int, arguments: Namespace) -> EncoderDecoder:
+def build_convs2s(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
     """The convolutional model, which looks at the source in every layer."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.width, arguments.dropout
-    return convs2s.ConvS2S(source_size, target_size, *sizes)
+    return convs2s.ConvS2S(source_vocabulary, target_vocabulary, *sizes)
 
 
 def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
@@ -89,6 +96,7 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
     )
 
 
+#: What builds each model, from the sizes of the vocabularies and the arguments.
 BUILDERS = {
     "gru": build_gru,
     "lstm": build_lstm,

@@ -1,0 +1,78 @@
+"""An attention of the wrong kind is refused where it is built in, not at the first call."""
+
+import pytest
+from torch import nn
+
+from companion import luong
+from companion.bahdanau import Additive, Decoder
+from companion.captioner import Captioner, HardCaptioner, harden
+from companion.gumbel import GumbelSoftmax
+from companion.hard import HardAttention
+from companion.local import LocalM, LocalP
+from companion.multihead import MultiHeadAttention
+from companion.patterns import causal
+from companion.pooling import AttentionPooling
+from companion.queries import CurrentStateDecoder, StateAndWordDecoder
+from companion.scores import Dot
+from companion.sparse import LocalAttention, PatternAttention
+from companion.synthesizer import FactorizedRandom, Mixture, Random
+
+PLACED = {
+    "LocalM": lambda: LocalM(Additive(4, 6, 7), 1),
+    "LocalAttention": lambda: LocalAttention(1),
+    "PatternAttention": lambda: PatternAttention(causal()),
+    "Random": lambda: Random(9),
+    "FactorizedRandom": lambda: FactorizedRandom(9, 2),
+}
+ONE_BY_ONE = {
+    "Decoder": lambda attention: Decoder(5, 3, 4, 6, attention),
+    "StateAndWordDecoder": lambda attention: StateAndWordDecoder(5, 3, 4, 6, attention),
+    "CurrentStateDecoder": lambda attention: CurrentStateDecoder(5, 3, 4, 6, attention),
+    "Captioner": lambda attention: Captioner(5, 3, 4, 6, attention),
+    "HardCaptioner": lambda attention: HardCaptioner(5, 3, 4, 6, HardAttention(attention)),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+@pytest.mark.parametrize("owner", ONE_BY_ONE)
+def test_one_query_alone_does_not_tell_its_place(owner, name):
+    for attention in (PLACED[name](), GumbelSoftmax(PLACED[name]())):
+        with pytest.raises(TypeError, match=f"^{owner} asks one query at a time, but {name} goes by"):
+            ONE_BY_ONE[owner](attention)
+    assert ONE_BY_ONE[owner](LocalP(Additive(4, 6, 7), 1, 4))
+
+
+@pytest.mark.parametrize("kind", [luong.Decoder, luong.InputFeedingDecoder])
+def test_luongs_decoders_say_the_place_to_a_window_alone(kind):
+    for name in set(PLACED) - {"LocalM"}:
+        with pytest.raises(TypeError, match=f"^{kind.__name__} asks one query at a time, but {name} goes by"):
+            kind(5, 3, 4, PLACED[name]())
+    with pytest.raises(TypeError, match="LocalM goes by its place"):
+        kind(5, 3, 4, GumbelSoftmax(LocalM(Dot(), 1)))
+    assert kind(5, 3, 4, LocalM(Dot(), 1)).attention.radius == 1
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [lambda: HardAttention(Dot()), lambda: nn.Linear(4, 4)])
+@pytest.mark.parametrize(
+    ("owner", "build"),
+    [
+        ("HardAttention", HardAttention),
+        ("GumbelSoftmax", GumbelSoftmax),
+        ("LocalM", lambda attention: LocalM(attention, 1)),
+        ("Decoder", lambda attention: luong.Decoder(5, 3, 4, attention)),
+        ("MultiHeadAttention", lambda attention: MultiHeadAttention(8, 2, attention)),
+        ("Mixture", lambda attention: Mixture(Dot(), attention)),
+        ("AttentionPooling", lambda attention: AttentionPooling(attention, 4)),
+    ],
+)
+def test_what_is_no_attention_is_refused(owner, build, wrong):
+    with pytest.raises(TypeError, match=f"^{owner} needs Attention, not {type(wrong()).__name__}"):
+        build(wrong())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_hard_is_not_hardened_again():
+    hard = HardCaptioner(5, 3, 4, 6, HardAttention(Additive(4, 6, 7)))
+    with pytest.raises(TypeError, match="HardAttention needs Attention, not HardAttention"):
+        harden(hard)
