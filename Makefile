@@ -3,6 +3,9 @@
 # make lint       ruff and mypy               make serve      read the book at http://localhost:8000
 # make colab      all notebooks in Colab's versions (make test takes those that changed last)
 # make bench      measure against tutorials   make lock       choose the versions in requirements.txt anew
+# make downloads  the book as a PDF, an ePub and a zip, and a site that has them (or: make pdf, epub, zip)
+# make coverage   the lines that unit tests run    make mutants   what the tests notice when the code is wrong
+# make links      asks every address outside the book whether it still answers
 # make clean      remove what was built
 
 PYTHON ?= python3
@@ -10,11 +13,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 BOOK   := _build/html/ready
+FILE   := _build/downloads/attention
 CODE   := companion tests book
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test colab notebooks stamp serve bench lint lock clean
+.PHONY: book test colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
@@ -42,8 +46,30 @@ stamp: $(READY)
 serve: $(BOOK)
 	$(BIN)/python -m http.server 8000 --directory _build/html
 
+# Not among the tests: others' servers are down now and then, and do not like to be asked often.
+links: $(READY)
+	$(BIN)/jupyter-book build . --builder linkcheck
+
 bench: $(READY)
 	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+coverage: $(READY)
+	$(BIN)/python -m pytest tests -m "not book" -n 2 --dist loadfile --cov=companion \
+		--cov-report=term-missing:skip-covered --cov-fail-under=95
+
+mutants: $(READY)
+	$(BIN)/python -m pip install --quiet -e ".[mutants]"
+	$(BIN)/python tests/mutants.py
+
+# The zip has the pages as they were built; the site has links to all three.
+downloads: pdf epub zip
+	$(BIN)/python book/tools/downloads.py site
+	@echo "The downloads are in $(dir $(FILE)). Open $(CURDIR)/_build/site/index.html"
+
+pdf epub zip: %: $(FILE).%
+
+$(FILE).%: $(BOOK)
+	$(BIN)/python book/tools/downloads.py $*
 
 # The versions hold for every platform: a local build's mark and the CUDA libraries are left to pip on the spot.
 lock: $(READY)
@@ -52,7 +78,7 @@ lock: $(READY)
 		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
 		--extra book --extra test --extra experiments --output-file requirements.tmp pyproject.toml
 	{ echo "# Written by make lock: the versions that book and tests use."; \
-		sed -E -e '/^(nvidia|triton|cuda|pip==)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
+		sed -E -e '/^(nvidia|triton|cuda|pip==|companion)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
 	rm requirements.tmp
 
 clean:
@@ -67,8 +93,9 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 # Always from nothing: a build that continues an older one shows neither its warnings nor new entries in the menu.
-$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/* book/results/*/* book/_static/*) \
+$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/*.* book/results/*/* book/_static/*.* \
+		book/_static/map/* book/_templates/*) \
 		$(shell find companion -name '*.py')
-	rm -rf _build
+	rm -rf _build/.doctrees _build/html _build/jupyter_execute
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	@touch $@

@@ -1,0 +1,79 @@
+"""A Chromium without a network, in which a page made here is open and its formulas are set."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+from pages import Book
+from playwright.sync_api import Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+DOCUMENT = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>{style}</style>
+<script>
+window.MathJax = {{options: {{
+  ignoreHtmlClass: "book", processHtmlClass: "math", enableMenu: false, enableAssistiveMml: false
+}}}};
+</script>
+<script defer src="{mathjax}"></script>
+</head>
+<body class="book">
+{body}
+</body>
+</html>
+"""
+WITHOUT_FONT = """() => {
+    const canvas = document.createElement("canvas");
+    const pen = canvas.getContext("2d", {willReadFrequently: true});
+    canvas.width = canvas.height = 32;
+    pen.font = "20px serif";
+    const drawn = character => {
+        pen.clearRect(0, 0, 32, 32);
+        pen.fillText(character, 4, 24);
+        return canvas.toDataURL();
+    };
+    const box = drawn("\\u{10ffff}");
+    return [...new Set(document.body.textContent)].filter(character => drawn(character) === box).join("");
+}"""
+
+
+@contextmanager
+def opened(book: Book, style: str, body: str) -> Iterator[Page]:
+    """A document of this style sheet and body, its formulas set by the book's own MathJax."""
+    mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = Path(folder) / "document.html"
+        fields = {"title": escape(book.title), "style": style, "body": body, "mathjax": mathjax}
+        path.write_text(DOCUMENT.format(**fields), "utf-8")
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page(offline=True)
+        page.set_default_timeout(300_000)
+        page.goto(path.as_uri())
+        page.evaluate("() => MathJax.startup.promise.then(() => true)")
+        yield page
+        browser.close()
+
+
+def characters_without_font(page: Page) -> str:
+    """The characters of a page that look like one that does not exist."""
+    return page.evaluate(WITHOUT_FONT)
+
+
+def chromium() -> str:
+    """The path of a Chromium.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    raise FileNotFoundError("no Chromium found: on Debian, apt-get install chromium")

@@ -1,0 +1,214 @@
+"""The book as an ePub: a file a page, formulas as MathML, a contents, a cover, and no script."""
+
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+import lxml.etree
+from archive import write_archive
+from browser import opened
+from lxml.html import HtmlElement
+from lxml.html.builder import E
+from pages import FORMULAS, Book, Page, cover, read_book, relink, stylesheet
+
+CONTAINER = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container">
+<rootfiles><rootfile full-path="book/package.opf" media-type="application/oebps-package+xml"/></rootfiles>
+</container>
+"""
+DOCUMENT = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE html>
+<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops" lang="en" xml:lang="en">
+<head><title>{title}</title><link rel="stylesheet" href="style.css"/></head>
+<body>{body}</body>
+</html>
+"""
+PACKAGE = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="identifier" xml:lang="en">
+<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
+<dc:identifier id="identifier">urn:uuid:{identifier}</dc:identifier>
+<dc:title>{title}</dc:title>
+<dc:creator>{author}</dc:creator>
+<dc:language>en</dc:language>
+<meta property="dcterms:modified">{modified:%Y-%m-%dT%H:%M:%SZ}</meta>
+<meta property="schema:accessMode">textual</meta>
+<meta property="schema:accessMode">visual</meta>
+<meta property="schema:accessModeSufficient">textual</meta>
+<meta property="schema:accessibilityFeature">alternativeText</meta>
+<meta property="schema:accessibilityFeature">MathML</meta>
+<meta property="schema:accessibilityFeature">tableOfContents</meta>
+<meta property="schema:accessibilityHazard">none</meta>
+</metadata>
+<manifest>{manifest}</manifest>
+<spine>{spine}</spine>
+</package>
+"""
+TAG = re.compile(r"\\tag\{([^{}]*)\}")
+TO_MATHML = """async formulas => {
+    const written = [];
+    for (const [formula, display] of formulas) written.push(await MathJax.tex2mmlPromise(formula, {display}));
+    return written;
+}"""
+MATHML = "{http://www.w3.org/1998/Math/MathML}"
+APPLY, THIN = "\u2061", "0.167em"
+ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
+COVER_SIZE = {"width": 1200, "height": 1600}
+SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
+TYPES = {".xhtml": "application/xhtml+xml", ".css": "text/css", ".png": "image/png"}
+
+
+def write_epub(html: Path, path: Path) -> None:
+    """Write the book that is built in the folder ``html`` into the file ``path``."""
+    book = read_book(html)
+    relink(book.pages, lambda name, fragment: f"{name}.xhtml#{fragment}".removesuffix("#"))
+    for page in book.pages:
+        for title in page.body.xpath(".//summary/p"):
+            title.drop_tag()
+    formulas = [formula for page in book.pages for formula in page.body.xpath(FORMULAS)]
+    with opened(book, stylesheet(book, "cover.css"), cover(book)) as browser:
+        written = browser.evaluate(TO_MATHML, [source(formula) for formula in formulas])
+        browser.set_viewport_size(COVER_SIZE)
+        picture = browser.screenshot()
+    for formula, mathml in zip(formulas, written, strict=True):
+        place(formula, mathml)
+    files = {"cover.png": picture, "style.css": stylesheet(book, "epub.css").encode()}
+    files |= images(book)
+    files["cover.xhtml"] = document(book.title, f'<img src="cover.png" alt="{escape(book.title)}"/>')
+    files["contents.xhtml"] = document("Contents", contents(book.pages))
+    files |= {f"{page.name}.xhtml": document(page.title, content(page.body)) for page in book.pages}
+    write_archive(path, members(book, files))
+
+
+def members(book: Book, files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """All that the ePub consists of, in the order that a reader expects."""
+    yield "mimetype", b"application/epub+zip"
+    yield "META-INF/container.xml", CONTAINER.encode()
+    yield "book/package.opf", package(book, files).encode()
+    yield from ((f"book/{name}", files[name]) for name in sorted(files))
+
+
+def source(formula: HtmlElement) -> tuple[str, bool]:
+    """The TeX of a formula, and whether it has a line of its own."""
+    tex = TAG.sub("", formula.text).strip()
+    return tex[2:-2], tex.startswith(r"\[")
+
+
+def place(formula: HtmlElement, mathml: str) -> None:
+    """Put MathML, and the number if it has one, where a formula is.
+
+    Raises:
+        ValueError: MathJax does not understand the formula.
+    """
+    math = lxml.etree.fromstring(mathml, lxml.etree.XMLParser(remove_blank_text=True))
+    if math.find(f".//{MATHML}merror") is not None:
+        raise ValueError(f"MathJax cannot read {formula.text}")
+    simplify(math)
+    number = TAG.search(formula.text)
+    math.set("alttext", source(formula)[0].strip())
+    formula.text = None
+    formula.append(math)
+    if number:
+        formula.append(E.span(f"({number[1]})", {"class": "number"}))
+
+
+def simplify(math: lxml.etree._Element) -> None:
+    """Write plainly what only MathJax knows: letters of other alphabets, and the room around functions."""
+    for element in math.iter():
+        for name in list(element.attrib):
+            if name.startswith("data-"):
+                del element.attrib[name]
+            elif element.get(name) == "thickmathspace":
+                element.set(name, "0.278em")
+        if element.get("mathvariant") in ALPHABETS:
+            alphabet = ALPHABETS[element.attrib.pop("mathvariant")]
+            element.text = "".join(letter(alphabet, character) for character in element.text)
+    for apply in [sign for sign in math.iter(f"{MATHML}mo") if sign.text == APPLY]:
+        function, argument = apply.getprevious(), apply.getnext()
+        before = function.getprevious()
+        if before is not None and before.tag != f"{MATHML}mo":
+            function.addprevious(lxml.etree.Element(f"{MATHML}mspace", width=THIN))
+        if argument is not None and argument.tag != f"{MATHML}mo":
+            apply.set("rspace", THIN)
+
+
+def letter(alphabet: str, character: str) -> str:
+    """A capital letter in another alphabet: some are in Unicode under shorter names than the rest."""
+    for prefix in ("", "MATHEMATICAL "):
+        try:
+            return unicodedata.lookup(f"{prefix}{alphabet} CAPITAL {character}")
+        except KeyError:
+            continue
+    raise ValueError(f"Unicode has no {alphabet.lower()} {character}")
+
+
+def images(book: Book) -> dict[str, bytes]:
+    """The pictures, by the names that the pages have for them from now on."""
+    found = {}
+    for page in book.pages:
+        for image in page.body.iter("img"):
+            path = book.html / "book" / image.get("src")
+            image.set("src", f"images/{path.name}")
+            found[f"images/{path.name}"] = path.read_bytes()
+    return found
+
+
+def content(body: HtmlElement) -> str:
+    """What a page says, as XML."""
+    return "".join(lxml.etree.tostring(child, encoding="unicode") for child in body)
+
+
+def document(title: str, body: str) -> bytes:
+    """A file of the ePub."""
+    return DOCUMENT.format(title=escape(title), body=body).encode()
+
+
+def contents(pages: list[Page]) -> str:
+    """The table of contents: parts, pages, sections."""
+    lines = '<nav epub:type="toc"><h1>Contents</h1><ol>'
+    for part, group in groupby(pages, key=lambda page: page.part):
+        entries = "".join(map(entry, group))
+        lines += f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>" if part else entries
+    return lines + "</ol></nav>"
+
+
+def entry(page: Page) -> str:
+    """A page and its sections in the table of contents."""
+    sections = "".join(
+        f'<li><a href="{page.name}.xhtml#{section.get("id")}">{escape(section.findtext("h2"))}</a></li>'
+        for section in page.body.xpath(".//section[h2]")
+    )
+    below = f"<ol>{sections}</ol>" if sections else ""
+    return f'<li><a href="{page.name}.xhtml">{escape(page.title)}</a>{below}</li>'
+
+
+def package(book: Book, files: dict[str, bytes]) -> str:
+    """The list of all files, the order of reading, and what the book is; of the moment when it was built."""
+    names = sorted(files)
+    manifest = "".join(
+        f'<item id="f{number}" href="{name}" {properties(name, files)}/>' for number, name in enumerate(names)
+    )
+    order = ["cover.xhtml", "contents.xhtml", *(f"{page.name}.xhtml" for page in book.pages)]
+    spine = "".join(f'<itemref idref="f{names.index(name)}"/>' for name in order)
+    return PACKAGE.format(
+        identifier=uuid.uuid5(uuid.NAMESPACE_OID, book.title),
+        title=escape(book.title),
+        author=escape(book.author),
+        modified=datetime.fromtimestamp((book.html / "index.html").stat().st_mtime, UTC),
+        manifest=manifest,
+        spine=spine,
+    )
+
+
+def properties(name: str, files: dict[str, bytes]) -> str:
+    """What a reader must know of a file before it opens it: its type, and what is special about it."""
+    special = SPECIAL.get(name, "mathml" if name.endswith(".xhtml") and b"<math " in files[name] else "")
+    kind = f'media-type="{TYPES[Path(name).suffix]}"'
+    return f'{kind} properties="{special}"' if special else kind

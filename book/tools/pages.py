@@ -1,0 +1,139 @@
+"""The pages of the built book without what only a screen can use: what PDF and ePub are made from."""
+
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urldefrag, urlsplit
+
+import lxml.html
+import yaml
+from lxml.html import HtmlElement
+from lxml.html.builder import E
+from stamp import ROOT
+
+ARTICLE = "//article[contains(@class, 'bd-article')]"
+# Marks beside headings, the links to the downloads themselves, lists of pages that the theme hides, and the
+# cells that install the package in Colab.
+SUPERFLUOUS = (
+    ".//a[@class='headerlink']"
+    " | .//div[contains(@class, 'downloads') or contains(@class, 'toctree-wrapper')]"
+    " | .//div[contains(@class, 'tag_hide-cell')][details/summary[normalize-space() = 'Setup']]"
+)
+EXPLORERS = ".//form[starts-with(@class, 'explore-')]"
+FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
+ON_SCREEN = {"style", "loading", "decoding"}  # what keeps the room of formulas and pictures while they load
+SHADE = "--w:"
+
+
+PLAIN_CODE = ".//div[@class='highlight']//span[@class = 'n' or @class = 'p' or @class = 'w' or not(@class)]"
+LIGHT = 'html[data-theme="light"] '
+TOOLS = Path(__file__).parent
+
+
+class Page(NamedTuple):
+    """A page of the book: its file's name, its title, the part it belongs to, and what it says."""
+
+    name: str
+    title: str
+    part: str
+    body: HtmlElement
+
+
+class Book(NamedTuple):
+    """A built book: the folder of its web pages, its title, its author, and the pages in their order."""
+
+    html: Path
+    title: str
+    author: str
+    pages: list[Page]
+
+
+def read_book(html: Path, root: Path = ROOT) -> Book:
+    """The book that is built in the folder ``html`` from the sources in ``root``."""
+    settings = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    pages = [
+        read_page(html / Path(file).with_suffix(".html"), title, part) for part, file, title in contents(root)
+    ]
+    return Book(html, settings["title"], settings["author"], pages)
+
+
+def contents(root: Path) -> Iterator[tuple[str, str, str | None]]:
+    """The part, the file and the title, where it has one, of each page in the table of contents."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    yield "", toc["root"], None
+    for part in toc["parts"]:
+        for chapter in part["chapters"]:
+            yield part["caption"], chapter["file"], chapter.get("title")
+
+
+def read_page(path: Path, title: str | None, part: str) -> Page:
+    """One page, its heading as in the table of contents."""
+    body = lxml.html.fromstring(path.read_text("utf-8")).xpath(ARTICLE)[0]
+    for element in body.xpath(SUPERFLUOUS):
+        element.drop_tree()
+    for explorer in body.xpath(EXPLORERS):
+        flatten(explorer)
+    for folded in body.iter("details"):
+        folded.set("open", "")
+    for element in body.xpath(f"{FORMULAS} | .//img"):
+        for name in ON_SCREEN & set(element.attrib):
+            del element.attrib[name]
+    for span in body.xpath(PLAIN_CODE):
+        span.drop_tag()
+    heading = body.find(".//h1")
+    if title:
+        heading.text = title
+    return Page(path.stem, heading.text_content(), part, body)
+
+
+def flatten(explorer: HtmlElement) -> None:
+    """Put the first map of an explorer, as a table whose cells carry their own shades, in its place."""
+    choice = explorer.xpath("string(fieldset[@class = 'pick']/legend)")
+    maps = explorer.xpath("fieldset[not(@class = 'pick')]")
+    table = maps[0].find(".//table")
+    for head in table.iter("th"):
+        head.attrib.pop("style", None)
+        head.text, head[:] = head.text_content(), []
+    for cell in table.xpath(".//td[@style]"):
+        del cell.attrib["title"]
+        weight = int(cell.get("style").removeprefix(SHADE))
+        cell.set("style", f"background-color: rgba(60, 110, 190, {weight * 0.0075:.2f})")
+    said = f"{maps[0].findtext('legend')}. Weights in percent; an empty cell is under one half."
+    if choice:
+        said = f"{choice}: {said} The first of {len(maps)} pictures: the web page has them all."
+    outer = explorer.getparent()  # with the explorer's own style sheet
+    outer[:] = [E.figure(E.div(table, {"class": "map"}), E.figcaption(E.p(said)), {"class": "explorer"})]
+
+
+def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
+    """Let each link to a page of the book, by its name and a fragment, be what ``link`` makes of them.
+
+    Raises:
+        ValueError: a link leads to a page that is not in the book.
+    """
+    names = {page.name for page in pages}
+    for page in pages:
+        for anchor in page.body.xpath(".//a[@href]"):
+            address, fragment = urldefrag(anchor.get("href"))
+            if not urlsplit(address).scheme:
+                name = Path(address).stem or page.name
+                if name not in names:
+                    raise ValueError(f"{page.name} links to {address}, which is no page of the book")
+                anchor.set("href", link(name, fragment))
+
+
+def stylesheet(book: Book, name: str) -> str:
+    """What the pages have in common, the colours of code as on the light web pages, and the file ``name``."""
+    code = (book.html / "_static" / "pygments.css").read_text("utf-8").splitlines()
+    colours = [line.removeprefix(LIGHT) for line in code if line.startswith(f"{LIGHT}.highlight ")]
+    return "\n".join([(TOOLS / "pages.css").read_text("utf-8"), *colours, (TOOLS / name).read_text("utf-8")])
+
+
+def cover(book: Book) -> str:
+    """The title page."""
+    picture = (book.html / "_static" / "alignment.png").resolve().as_uri()
+    return (
+        f'<header class="cover"><p class="title">{escape(book.title)}</p><img src="{picture}" alt="">'
+        f'<p class="author">{escape(book.author)}</p></header>\n'
+    )

@@ -1,0 +1,82 @@
+"""The book as one PDF for A4: printed by Chromium, with bookmarks, and with page numbers in its contents."""
+
+import io
+import json
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+import lxml.html
+import pikepdf
+from browser import characters_without_font, opened
+from pages import Book, Page, cover, read_book, relink, stylesheet
+
+NUMBERS = """numbers => document.querySelectorAll('nav.contents .number').forEach(
+    (place, index) => { place.textContent = numbers[index] })"""
+
+
+def write_pdf(html: Path, path: Path) -> None:
+    """Print the book that is built in the folder ``html`` into the file ``path``."""
+    book = read_book(html)
+    with opened(book, *document(book)) as browser:
+        with pikepdf.open(io.BytesIO(browser.pdf(prefer_css_page_size=True))) as draft:
+            places = [draft.Root.Dests[f"/{page.name}"][0] for page in book.pages]
+            browser.evaluate(NUMBERS, [pikepdf.Page(place).label for place in places])
+        printed = browser.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+        if without := characters_without_font(browser):
+            print(f"No font has {without}: the PDF shows boxes. On Debian, apt-get install fonts-noto-cjk.")
+    finish(printed, book, path)
+
+
+def document(book: Book) -> tuple[str, str]:
+    """The style sheet and the body of one document that has all pages, their links and pictures in place."""
+    for page in book.pages:
+        for element in page.body.xpath(".//*[@id]"):
+            element.set("id", anchor(page.name, element.get("id")))
+        for image in page.body.iter("img"):
+            image.set("src", (book.html / "book" / image.get("src")).resolve().as_uri())
+    relink(book.pages, lambda name, fragment: f"#{anchor(name, fragment)}")
+    heads = "".join(running_head(number, page.title) for number, page in enumerate(book.pages))
+    sections = "".join(section(number, page) for number, page in enumerate(book.pages))
+    return stylesheet(book, "print.css") + heads, cover(book) + contents(book.pages) + sections
+
+
+def finish(printed: bytes, book: Book, path: Path) -> None:
+    """Write a printed book into a file, with its title and author, to be opened with its bookmarks."""
+    with pikepdf.open(io.BytesIO(printed)) as pdf:
+        pdf.Root.PageMode = pikepdf.Name.UseOutlines
+        with pdf.open_metadata(set_pikepdf_as_editor=False) as metadata:
+            metadata["dc:title"] = book.title
+            metadata["dc:creator"] = [book.author]
+        pdf.save(path, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+
+
+def anchor(name: str, fragment: str) -> str:
+    """What identifies a place of a page, or the page itself, among all pages."""
+    return f"{name}--{fragment}" if fragment else name
+
+
+def running_head(number: int, title: str) -> str:
+    """The rule that writes the page's title over each of its sheets."""
+    return f"@page page-{number} {{ @top-center {{ content: {json.dumps(title, ensure_ascii=False)} }} }}\n"
+
+
+def section(number: int, page: Page) -> str:
+    """A page of the book, beginning on a new sheet."""
+    body = "".join(lxml.html.tostring(child, encoding="unicode") for child in page.body)
+    return f'<section class="page" id="{page.name}" style="page: page-{number}">{body}</section>\n'
+
+
+def contents(pages: list[Page]) -> str:
+    """The table of contents, with room for the numbers."""
+    lines = '<nav class="contents"><h1>Contents</h1>'
+    for part, members in groupby(pages, key=lambda page: page.part):
+        lines += f"<p>{escape(part)}</p><ul>"
+        lines += "".join(map(line, members)) + "</ul>"
+    return lines + "</nav>\n"
+
+
+def line(page: Page) -> str:
+    """A page in the table of contents."""
+    title = f'<span>{escape(page.title)}</span><span class="number"></span>'
+    return f'<li><a href="#{page.name}">{title}</a></li>'
