@@ -48,7 +48,7 @@ serve: $(BOOK)
 
 # Not among the tests: others' servers are down now and then, and do not like to be asked often.
 links: $(READY)
-	$(BIN)/jupyter-book build . --builder linkcheck
+	$(BIN)/jupyter-book build . --path-output _build/links --builder linkcheck
 
 bench: $(READY)
 	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
@@ -58,8 +58,9 @@ coverage: $(READY)
 		--cov-report=term-missing:skip-covered --cov-fail-under=95
 
 mutants: $(READY)
-	$(BIN)/python -m pip install --quiet -e ".[mutants]"
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python -m pip install --quiet --editable ".[mutants]"
+	$(BIN)/mutmut run --max-children 2
+	$(BIN)/mutmut results
 
 # The zip has the pages as they were built; the site has links to all three.
 downloads: pdf epub zip
