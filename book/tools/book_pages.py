@@ -1,11 +1,15 @@
 """A Sphinx extension: what Jupyter Book and its theme leave open on a page.
 
-No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; and HTML
-that a screen reader can make sense of.
+No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; a
+description of each page; HTML that a screen reader can make sense of; and pages that are light.
 """
 
+import html
 import re
+import textwrap
 
+from docutils import nodes
+from light_pages import lighten
 from stamp import COLAB
 
 FOLDED = re.compile(
@@ -15,6 +19,11 @@ FOLDED = re.compile(
     r'<span class="c1">#@title (.*?)</span>)'
 )
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+PLAIN = re.compile(r'<span class="(?:pre|[npsw])">([^<]*)</span>')  # in a signature no style sheet knows them
+PLAIN_CODE = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')  # of the colour that code has anyway
+FORMULA = re.compile(r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL)
+LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
+DESCRIBED = 80, 155  # the letters that a description has at least, and at most
 
 
 def add_colab(app, config):
@@ -24,15 +33,46 @@ def add_colab(app, config):
 
 
 def mend(app, page, template, context, doctree):
-    """Name the folded cells, and mend what an accessibility check finds in the HTML."""
+    """Name the folded cells, describe the page, and mend what an accessibility check finds in the HTML."""
     if "body" in context:
         body = FOLDED.sub(r'<summary><p class="admonition-title">\2</p></summary>\1', context["body"])
         body = SIGNATURE.sub(lambda signature: plain_lines(signature[0]), body)
+        body = PLAIN_CODE.sub(r"\1", body)
+        body = FORMULA.sub(roomy, body)
         context["body"] = plain_citations(body)
+    if doctree is not None:
+        description = html.escape(describe(doctree))
+        context["metatags"] += f'\n    <meta name="description" content="{description}" />'
+
+
+def describe(doctree):
+    """The first sentences of a page, cut at a word."""
+    least, most = DESCRIBED
+    text = ""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(text) < least:
+            text = f"{text} {paragraph.astext()}".strip()
+    return textwrap.shorten(text, most, placeholder=" …")
+
+
+def roomy(formula):
+    """A formula with about the height that it will have, so that nothing jumps when it is set."""
+    classes, attributes, tex = formula.groups()
+    lines = LINE.split(tex)
+    tall = sum(r"\frac" in line for line in lines)
+    summed = sum(r"\sum" in line and r"\frac" not in line for line in lines)
+    height = 4.5 + 1.7 * (len(lines) - 1) + 1.7 * tall + 1.4 * summed  # of a letter; fitted to the book's own
+    return f'<div class="{classes}"{attributes} style="--height: {height:.1f}em">{tex}</div>'
 
 
 def plain_lines(signature):
-    """The parameters of a long signature, one a line, with no list inside the list that holds it."""
+    """The parameters of a long signature, one a line, with no list inside the list that holds it.
+
+    Without the spans around every word, bracket and space either, which made the reference twice as heavy.
+    """
+    found = True
+    while found:
+        signature, found = PLAIN.subn(r"\1", signature)
     for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
         signature = signature.replace(f"<{tag}>", f'<span class="{name}">').replace(f"</{tag}>", "</span>")
     return signature
@@ -49,4 +89,5 @@ def setup(app):
     """Connect the functions above to the build."""
     app.connect("config-inited", add_colab)
     app.connect("html-page-context", mend)
+    app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

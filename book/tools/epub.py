@@ -69,9 +69,6 @@ def write_epub(html: Path, path: Path) -> None:
     """Write the book that is built in the folder ``html`` into the file ``path``."""
     book = read_book(html)
     relink(book.pages, lambda name, fragment: f"{name}.xhtml#{fragment}".removesuffix("#"))
-    for page in book.pages:
-        for title in page.body.xpath(".//summary/p"):
-            title.drop_tag()
     formulas = [formula for page in book.pages for formula in page.body.xpath(FORMULAS)]
     with opened(book, stylesheet(book, "cover.css"), cover(book)) as browser:
         written = browser.evaluate(TO_MATHML, [source(formula) for formula in formulas])

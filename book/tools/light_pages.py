@@ -1,0 +1,81 @@
+"""What a written page weighs: figures of fewer colours, icons drawn in place, scripts that wait.
+
+`book_pages` calls `lighten` when the HTML has been written.
+"""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
+ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
+ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
+DRAWING = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
+WAITING = re.compile(r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))")
+PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
+
+
+def lighten(app, exception):
+    """Make the site that has just been written lighter; other formats keep what they have."""
+    if exception is None and app.builder.name == "html":
+        lighten_site(Path(app.outdir))
+
+
+def lighten_site(folder):
+    """Rewrite the figures and pages of a folder, and drop the script that drew the icons."""
+    for figure in folder.glob("_images/*.png"):
+        take_fewer_colours(figure)
+    scripts = folder / "_static" / "scripts"
+    icons = (scripts / "fontawesome.js").read_text("utf-8")
+    for page in folder.rglob("*.html"):
+        text = lighter(page.read_text("utf-8"), icons, page.parent)
+        if page.name != "search.html":  # whose own scripts call each other while it loads
+            text = WAITING.sub("<script defer ", text)
+        page.write_text(text, "utf-8")
+    for path in scripts.glob("fontawesome.js*"):
+        path.unlink()
+
+
+def take_fewer_colours(path):
+    """Give a PNG a palette of 256 colours if it is then smaller and looks the same."""
+    with Image.open(path) as image:
+        colours = image.convert("RGB")
+    few = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    moved = np.abs(np.asarray(few.convert("RGB"), int) - np.asarray(colours, int)).max()
+    written = io.BytesIO()
+    few.save(written, "PNG", optimize=True)
+    if moved <= UNSEEN and written.tell() < path.stat().st_size:
+        path.write_bytes(written.getvalue())
+
+
+def lighter(text, icons, folder):
+    """A page with its icons drawn in place and the room of each picture known before it comes."""
+    text = ICON.sub(lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text))
+    return PICTURE.sub(lambda found: found[0] + room(folder / found[1]), text)
+
+
+def drawn(classes, attributes, icons):
+    """An icon as an SVG of its own, with the classes and the data that the theme's style sheet knows."""
+    names = re.findall(r"\bfa-([\w-]+)", classes)
+    found = next(filter(None, (re.search(DRAWING % name, icons) for name in names)), None)
+    if found is None:
+        raise ValueError(f"no icon is known for {classes!r}")
+    width, height, path = found.groups()
+    kept = " ".join(name for name in classes.split() if name not in ("fas", "fa-solid"))
+    data = "".join(re.findall(r' data-mode="[^"]*"', attributes))
+    return (
+        f'<svg class="svg-inline--fa {kept}"{data} aria-hidden="true" focusable="false"'
+        f' viewBox="0 0 {width} {height}"><path fill="currentColor" d="{path}"/></svg>'
+    )
+
+
+def room(path):
+    """Attributes that reserve a picture's room, and let it wait until it is near."""
+    if path.suffix != ".png":
+        return ""
+    with Image.open(path) as image:
+        width, height = image.size
+    return f'width="{width}" height="{height}" loading="lazy" decoding="async" '
