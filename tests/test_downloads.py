@@ -26,6 +26,7 @@ from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
 from pdf import document
 from playwright.sync_api import sync_playwright
+from stamp import COLAB
 
 from companion.explorer import explore_many
 from tests.conftest import ROOT
@@ -355,9 +356,7 @@ def test_files_of_a_zip_can_be_read_by_everyone(tmp_path):
 def page_of(tmp_path, content, title="A title"):
     """A page as the theme writes it, with a Colab button over its text, read again."""
     path = tmp_path / "02_page.html"
-    button = (
-        '<div class="bd-header-article"><a href="https://colab.research.google.com/github/x">Colab</a></div>'
-    )
+    button = f'<div class="bd-header-article"><a href="{COLAB}/github/x">Colab</a></div>'
     article = f'<section id="s"><h1>Heading<a class="headerlink">#</a></h1>{content}</section>'
     path.write_text(f'<html>{button}<article class="bd-article">{article}</article></html>', "utf-8")
     return read_page(path, title, "Part")

@@ -76,8 +76,8 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
         flatten(explorer)
     for folded in body.iter("details"):
         folded.set("open", "")
-    for title in body.xpath(".//summary/p"):
-        title.drop_tag()
+    for label in body.xpath(".//summary/p"):
+        label.drop_tag()
     for element in body.xpath(f"{FORMULAS} | .//img"):
         for name in ON_SCREEN & set(element.attrib):
             del element.attrib[name]
