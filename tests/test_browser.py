@@ -44,6 +44,7 @@ ONE_OF_EACH_COLOUR = """() => {
 COLOURS_OF_CODE = """() => [...new Set([...document.querySelectorAll('div.highlight span[class]')].map(
     token => getComputedStyle(token).color
 ))].sort()"""
+MARKED = 500  # milliseconds after a change of width in which the theme lets the keyboard reach what scrolls
 MATH_IS_SET = "() => !window.MathJax || !MathJax.startup?.promise || MathJax.startup.promise.then(() => true)"
 
 
@@ -152,6 +153,7 @@ def test_page_is_fit_for_every_reader(name, visit, html, server):
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+        page.wait_for_timeout(MARKED)
         assert not axe_violations(page), (width, scheme)
 
 

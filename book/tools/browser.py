@@ -20,7 +20,7 @@ DOCUMENT = """\
 <style>{style}</style>
 <script>
 window.MathJax = {{options: {{
-  ignoreHtmlClass: "book", processHtmlClass: "math", enableMenu: false, enableAssistiveMml: false
+  ignoreHtmlClass: "book", processHtmlClass: "math", menuOptions: {{settings: {{assistiveMml: false}}}}
 }}}};
 </script>
 <script defer src="{mathjax}"></script>

@@ -8,7 +8,6 @@ The site is a copy of the built pages in ``_build/site``, with those of the thre
 import argparse
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from archive import write_archive
@@ -32,12 +31,10 @@ def write_zip(html: Path, path: Path) -> None:
     write_archive(path, ((f"{NAME}/{name}", (html / name).read_bytes()) for name in files(html)))
 
 
-def files(html: Path) -> Iterator[str]:
+def files(html: Path) -> list[str]:
     """The files of the built pages, in order, without what only the building needs."""
-    for path in sorted(html.rglob("*")):
-        name = path.relative_to(html).as_posix()
-        if path.is_file() and name != READY and not name.startswith("."):
-            yield name
+    names = sorted(path.relative_to(html).as_posix() for path in html.rglob("*") if path.is_file())
+    return [name for name in names if name != READY and not name.startswith(".")]
 
 
 def write_site(html: Path, folder: Path, site: Path) -> None:
