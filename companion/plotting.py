@@ -1,6 +1,6 @@
 """The figures of the book, in one style: weights as a picture, scores as curves, and a search as a tree."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any, SupportsFloat
 
@@ -148,13 +148,48 @@ def curves(
         raise ValueError("no curve to draw: give at least one model, as {name: values}")
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    for (name, values), look in zip(runs.items(), cycle(_LINES + _MARKERS), strict=False):
-        ax.plot(x, values.mean(0), label=name, markevery=-(-len(x) // 12), **look)
-        if len(values) > 1:
-            ax.fill_between(x, values.min(0), values.max(0), color=look["color"], alpha=0.2, linewidth=0)
+    for (name, values), look in zip(runs.items(), _looks(), strict=False):
+        _line(ax, x, values, name, look)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.legend()
     return ax
+
+
+@mpl.rc_context(_STYLE)
+def learning_curves(
+    histories: Mapping[str, Sequence], ylabel: str = "loss per word, held out", ax: Axes | None = None
+) -> Axes:
+    """How each model's held-out loss falls in training, on a logarithmic scale; see :func:`curves`.
+
+    A history is what training returns; a model that was trained from several seeds has a list of them.
+
+    Raises:
+        TypeError: a loss is no number, or one seed has more records than another.
+        ValueError: there is no model, or a history has no record.
+    """
+    empty = [name for name, history in histories.items() if not history or not history[0]]
+    if empty or not histories:
+        raise ValueError(f"no learning curve to draw: of {len(histories)} models {empty} have no record")
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for (name, history), look in zip(histories.items(), _looks(), strict=False):
+        seeds = [history] if isinstance(history[0], Mapping) else history
+        steps = [record["step"] for record in seeds[0]]
+        losses = [[record["held_out_loss"] for record in seed] for seed in seeds]
+        _line(ax, steps, _runs(name, losses, len(steps)), name, look)
+    ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
+    ax.legend()
+    return ax
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    return cycle(_LINES + _MARKERS)
+
+
+def _line(ax: Axes, x: Sequence, values: np.ndarray, name: str, look: dict[str, Any]) -> None:
+    ax.plot(x, values.mean(0), label=name, markevery=-(-len(x) // 12), **look)
+    if len(values) > 1:
+        ax.fill_between(x, values.min(0), values.max(0), color=look["color"], alpha=0.2, linewidth=0)
 
 
 def _runs(name: str, values: Tensor | np.ndarray | Sequence, length: int) -> np.ndarray:

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.autograd import gradcheck
 
-from companion.attention import Attention, check_size, masked_softmax, record_weights
+from companion.attention import (
+    Attention,
+    check_places,
+    check_size,
+    masked_softmax,
+    record_weights,
+    uniform_parameter,
+)
 from companion.bahdanau import Additive
 from tests.reference import softmax
 
@@ -154,6 +161,25 @@ def test_check_size():
     check_size("query", torch.randn(3, 5), 5)
     with pytest.raises(ValueError, match="query has 5 features, but 3 were announced"):
         check_size("query", torch.randn(3, 5), 3)
+
+
+def test_parameters_begin_as_those_of_a_linear_layer_with_as_many_inputs():
+    drawn = uniform_parameter(300, 16)
+    assert (drawn.shape, drawn.requires_grad) == ((300, 16), True)
+    assert -0.25 <= drawn.min() < -0.24
+    assert 0.24 < drawn.max() <= 0.25
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (4, 4), (3, 4), (4, 0), (0, 4)])
+def test_queries_are_among_the_keys_or_see_nothing(queries, keys):
+    check_places(queries, keys)
+
+
+def test_more_queries_than_keys_have_no_place():
+    with pytest.raises(ValueError, match="5 queries cannot be among the positions of 4 keys"):
+        check_places(5, 4)
+    with pytest.raises(ValueError, match="2 queries cannot be among the positions of 1 keys"):
+        check_places(2, 1)
 
 
 # record_weights

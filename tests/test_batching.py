@@ -71,7 +71,7 @@ def test_all_pairs_in_order_with_their_rows():
 @pytest.mark.parametrize("make", [lambda *args: Batches(*args, seed=0), lambda *args: list(in_order(*args))])
 class TestBadInput:
     def test_no_pairs(self, make):
-        with pytest.raises(ValueError, match="no sentence pairs"):
+        with pytest.raises(ValueError, match="no examples"):
             make([], 2)
 
     def test_batch_size_below_one(self, make):

@@ -562,6 +562,17 @@ def test_a_nucleus_that_has_its_share_exactly_is_full():
     assert shares([0.5, 0.25, 0.25], top_p=0.5).tolist() == [1, 0, 0]
 
 
+def test_at_the_lowest_temperature_each_sentence_has_its_best_word_however_improbable_all_are():
+    logits = torch.zeros(2, 400)  # each word has about 1/400, whose logarithm over 1e-40 is −∞ …
+    logits[0, 7], logits[1, 9] = 0.5, 8.0  # … and the best words of the two are far apart
+
+    def step(token, state):
+        return Step(logits, state, None)
+
+    found = sample(step, torch.zeros(2, 1), 1, temperature=1e-40)
+    assert found.tokens.tolist() == [[7], [9]]
+
+
 def test_an_impossible_word_stays_so_at_any_temperature():
     found = sample(by_hand, torch.zeros(500, 1), 2, temperature=1e300)
     assert set(found.tokens[:, 0].tolist()) == {EOS, 3}

@@ -38,7 +38,7 @@ SIDEWAYS = {
     "language": {"transformer"},
     "hierarchical": {"classifier"},
 }
-# The files that know no model: all that each may import.
+# The files on which no model is built: all that each may import.
 BESIDE = {
     "hypotheses": {"state", "data.vocabulary"},
     "beam": {"state", "data.vocabulary", "hypotheses"},
@@ -52,6 +52,7 @@ BESIDE = {
     "caption_loss": {"data", "hard", "losses"},
     "captioning": {"caption_loss", "data", "decoding", "hard", "losses", "recipe"},
     "translation": {"data", "decoding", "losses", "recipe"},
+    "baseline": {"data", "luong", "scores", "seq2seq", "translation"},
     "classification": {"data", "losses", "recipe"},
     "copying": {"data", "losses", "recipe"},
     "cloze": {"attention_over_attention", "data", "losses", "recipe"},

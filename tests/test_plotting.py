@@ -11,7 +11,7 @@ import torch
 from companion import plotting
 from companion.alignment import numbers, table, tables, visible
 from companion.attention import Attention, masked_softmax
-from companion.plotting import curves, heatmap, heatmaps, style, tree
+from companion.plotting import curves, heatmap, heatmaps, learning_curves, style, tree
 from companion.source import show_source
 
 QUERIES = ["quatre", "vingt", "dix"]
@@ -169,6 +169,29 @@ def test_curves_that_do_not_fit_are_refused_with_the_numbers():
     with pytest.raises(ValueError, match="no curve to draw"):
         curves([1.0, 2.0], {}, "x", "y")
     assert not plt.get_fignums(), "a refused figure was left open"
+
+
+def history(*losses, every=50):
+    return [{"step": every * (number + 1), "held_out_loss": loss} for number, loss in enumerate(losses)]
+
+
+def test_learning_curves_have_the_steps_of_each_model_and_the_mean_of_its_seeds():
+    ax = learning_curves({"long": history(3.0, 1.0, 0.5), "seeds": [history(2.0, 1.0), history(4.0, 2.0)]})
+    long, seeds = ax.lines
+    assert long.get_xdata().tolist() == [50, 100, 150]
+    assert seeds.get_xdata().tolist() == [50, 100]
+    np.testing.assert_allclose(seeds.get_ydata(), [3.0, 1.5])
+    assert len(ax.collections) == 1  # the band of the seeds
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("training steps", "loss per word, held out")
+    assert ax.get_yscale() == "log"
+
+
+def test_learning_curves_without_a_record_or_of_unequal_seeds_are_refused():
+    for nothing in ({}, {"a": []}, {"a": [[], history(1.0)]}):
+        with pytest.raises(ValueError, match="no learning curve to draw"):
+            learning_curves(nothing)
+    with pytest.raises(TypeError, match="the values of model 'a' must be numbers"):
+        learning_curves({"a": [history(1.0, 2.0), history(1.0)]})
 
 
 SEARCH = {"S": 1, "SA": 0.6, "SB": 0.4, "SAC": 0.3, "SAD": 0.18, "SBE": 0.28}

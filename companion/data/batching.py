@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
+from companion.data.examples import Shuffled, check_batches, cut
 from companion.data.vocabulary import BOS, EOS, PAD, pad
 
 #: A sentence pair in numbers, without ``<bos>`` and ``<eos>``.
@@ -21,13 +22,12 @@ class Batch(NamedTuple):
     target: Int[Tensor, "b t"]
 
 
-class Batches:
-    """Training batches without end: ``batches[step]`` is a pure function of what the constructor was given.
+class Batches(Shuffled):
+    """Sentence pairs :class:`~companion.data.examples.Shuffled` so that batches hold little padding.
 
     Every epoch the pairs are shuffled, cut into pools, and sorted by length within a pool, so that a batch
-    holds sentences of similar length and little padding; then the batches are shuffled. A pair comes once an
-    epoch. Nothing is remembered between steps, so training that stopped goes on at ``batches[step]``.
-    Targets are given without ``<bos>`` and ``<eos>``, which are added here.
+    holds sentences of similar length; then the batches are shuffled. A pair comes once an epoch. Targets are
+    given without ``<bos>`` and ``<eos>``, which are added here.
 
     Raises:
         ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, a sentence has
@@ -35,33 +35,14 @@ class Batches:
     """
 
     def __init__(self, pairs: Sequence[Encoded], batch_size: int, seed: int):
-        _check(pairs, batch_size)
-        self.pairs, self.batch_size, self.seed = pairs, batch_size, seed
-        #: how many batches hold each pair once
-        self.steps_in_epoch = -(-len(pairs) // batch_size)
+        super().__init__(pairs, _batch, batch_size, seed)
+        _check(pairs)
         self._lengths = _lengths(pairs)
-        self._ordered: tuple[int, list[np.ndarray]] = (-1, [])
 
-    def __getitem__(self, step: int) -> Batch:
-        """The batch of this step, counted from 0 over all epochs.
-
-        Raises:
-            IndexError: the step is negative.
-        """
-        if step < 0:
-            raise IndexError(f"steps are counted from 0, but batch {step} was asked for")
-        epoch, position = divmod(step, self.steps_in_epoch)
-        if self._ordered[0] != epoch:
-            self._ordered = epoch, self._order(epoch)
-        return _batch(self.pairs, self._ordered[1][position])
-
-    def _order(self, epoch: int) -> list[np.ndarray]:
-        generator = np.random.default_rng([self.seed, epoch])
-        shuffled = generator.permutation(len(self.pairs))
+    def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
         batches = []
-        for start in range(0, len(shuffled), _BATCHES_IN_A_POOL * self.batch_size):
-            pool = shuffled[start : start + _BATCHES_IN_A_POOL * self.batch_size]
-            batches += _cut(pool[np.lexsort(self._lengths[:, pool])], self.batch_size)
+        for pool in cut(generator.permutation(len(self.examples)), _BATCHES_IN_A_POOL * self.batch_size):
+            batches += cut(pool[np.lexsort(self._lengths[:, pool])], self.batch_size)
         return [batches[i] for i in generator.permutation(len(batches))]
 
 
@@ -77,16 +58,13 @@ def in_order(pairs: Sequence[Encoded], batch_size: int) -> Iterator[tuple[list[i
     Raises:
         ValueError: as :class:`Batches`.
     """
-    _check(pairs, batch_size)
-    for rows in _cut(np.lexsort(_lengths(pairs)), batch_size):
-        yield rows.tolist(), _batch(pairs, rows)
+    check_batches(pairs, batch_size)
+    _check(pairs)
+    for rows in cut(np.lexsort(_lengths(pairs)), batch_size):
+        yield rows.tolist(), _batch([pairs[row] for row in rows])
 
 
-def _check(pairs: Sequence[Encoded], batch_size: int) -> None:
-    if not len(pairs):
-        raise ValueError("there are no sentence pairs to make batches of")
-    if batch_size < 1:
-        raise ValueError(f"a batch holds at least one sentence pair, not {batch_size}")
+def _check(pairs: Sequence[Encoded]) -> None:
     empty = [row for row, (source, _) in enumerate(pairs) if not len(source)]
     if empty:
         raise ValueError(f"{len(empty)} source sentences are empty, the first is number {empty[0]} (from 0)")
@@ -106,10 +84,5 @@ def _lengths(pairs: Sequence[Encoded]) -> np.ndarray:
     return np.array([[len(source), len(target)] for source, target in pairs]).T
 
 
-def _cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
-def _batch(pairs: Sequence[Encoded], rows: np.ndarray) -> Batch:
-    chosen = [pairs[row] for row in rows]
-    return Batch(pad([source for source, _ in chosen]), pad([[BOS, *target, EOS] for _, target in chosen]))
+def _batch(pairs: Sequence[Encoded]) -> Batch:
+    return Batch(pad([source for source, _ in pairs]), pad([[BOS, *target, EOS] for _, target in pairs]))

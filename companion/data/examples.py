@@ -1,7 +1,6 @@
 """Examples of any kind as batches: shuffled and found by the number of the step, or one after the other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +31,11 @@ class Shuffled:
     """
 
     def __init__(self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int):
-        _check(examples, batch_size)
+        check_batches(examples, batch_size)
         self.examples, self.collate, self.batch_size, self.seed = examples, collate, batch_size, seed
         #: how many batches hold each example once
         self.steps_in_epoch = -(-len(examples) // batch_size)
+        self._epoch, self._batches = -1, list[np.ndarray]()
 
     def __getitem__(self, step: int) -> Any:
         """The batch of this step, counted from 0 over all epochs.
@@ -46,9 +46,13 @@ class Shuffled:
         if step < 0:
             raise IndexError(f"steps are counted from 0, but batch {step} was asked for")
         epoch, position = divmod(step, self.steps_in_epoch)
-        order = _shuffled(len(self.examples), self.seed, epoch)
-        rows = order[position * self.batch_size : (position + 1) * self.batch_size]
-        return self.collate([self.examples[row] for row in rows])
+        if self._epoch != epoch:  # or every step of an epoch would shuffle all of it
+            self._epoch, self._batches = epoch, self._shuffle(np.random.default_rng([self.seed, epoch]))
+        return self.collate([self.examples[row] for row in self._batches[position]])
+
+    def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """The rows of each batch of an epoch."""
+        return cut(generator.permutation(len(self.examples)), self.batch_size)
 
 
 def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> Iterator[Any]:
@@ -57,17 +61,18 @@ def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> It
     Raises:
         ValueError: there are no examples, or the batch size is below 1.
     """
-    _check(examples, batch_size)
+    check_batches(examples, batch_size)
     for first in range(0, len(examples), batch_size):
         yield collate(list(examples[first : first + batch_size]))
 
 
-@lru_cache(maxsize=1)  # or every step of an epoch would shuffle all of it
-def _shuffled(count: int, seed: int, epoch: int) -> np.ndarray:
-    return np.random.default_rng([seed, epoch]).permutation(count)
+def cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
+    """The rows in pieces of ``size``; the last may be shorter."""
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def _check(examples: Sequence[Any], batch_size: int) -> None:
+def check_batches(examples: Sequence[Any], batch_size: int) -> None:
+    """Raise a ``ValueError`` unless there are examples, and a batch holds at least one."""
     if not len(examples):
         raise ValueError("there are no examples to make batches of")
     if batch_size < 1:
