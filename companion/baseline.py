@@ -18,7 +18,10 @@ LENGTHS = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
 def short_numbers(most_words: int = 20) -> Task:
     """English numbers below a billion and the French for them, of at most so many French words.
 
-    All of them are 9,989 pairs to learn from and 432 held out.
+    All of them are 9,989 pairs to learn from, some more than once, and 432 held out.
+
+    Raises:
+        ValueError: no number has so few words, or too few to hold any out.
     """
     pairs = [pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9]
     few_words = [pair for pair in pairs if len(pair.target) <= most_words]
@@ -38,7 +41,11 @@ def luong_general(task: Task, seed: int = 0) -> EncoderDecoder:
 
 
 def faultless(task: Task, model: nn.Module) -> list[float]:
-    """The share of held-out numbers without a mistake: of all, then of each of :data:`LENGTHS`."""
+    """The share of held-out numbers without a mistake: of all, then of each of :data:`LENGTHS`.
+
+    Raises:
+        ValueError: the task holds out no number of one of these lengths.
+    """
     return task.exact_match(model, [(1, 20), *LENGTHS])
 
 
@@ -47,8 +54,8 @@ def faultless_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
 
     ``matches`` has for each model a list of what :func:`faultless` returns, one for each seed.
     """
-    names = max(len("faultless, %"), *map(len, matches))
-    seeds = max(len("each seed"), *(4 * len(runs) - 1 for runs in matches.values()))
+    names = max(map(len, ("faultless, %", *matches)))
+    seeds = max([len("each seed"), *(4 * len(runs) - 1 for runs in matches.values())])
     ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTHS)
     lines = [
         f"{'faultless, %':>{names}}  {'each seed':<{seeds}} | mean by French words",

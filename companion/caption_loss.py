@@ -91,17 +91,16 @@ class HardLoss:
     Xu et al. 2015, section 4.1, but for R_t: see :func:`companion.hard.reward_to_go`. The baseline moves
     only while the model trains. It is no part of a checkpoint; it is learnt again in a few dozen steps. Of
     several processes each has its own, from its own rows: no bias, but not the same numbers as from one.
-    ``longest`` is how many words a caption may have, with ``<eos>``.
 
     Raises:
-        ValueError: a weight is below 0 or not finite, ``longest`` is below 1, or a caption has more words.
+        ValueError: a weight is below 0 or not finite, or a caption has more than :data:`LONGEST` words.
     """
 
-    def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0, longest: int = LONGEST):
+    def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):
         check_weight("policy", policy_weight)
         check_weight("entropy", entropy_weight)
         self.policy_weight, self.entropy_weight = policy_weight, entropy_weight
-        self.baseline = MovingBaseline(longest)
+        self.baseline = MovingBaseline(LONGEST)
 
     def __call__(self, model: nn.Module, batch: Seen) -> Loss:
         """The sum over a batch; ``model`` is a captioner that is :class:`Traced`."""

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from companion.alignment import Alignment, tables, visible
 
+#: What the cells of an explorer hold.
+PERCENT = "Weights in percent; an empty cell is under one half."
+
 # The shade is see-through and the text takes the page's own colour. With this blue at three quarters, text
 # keeps a contrast of at least 4.5 on a white page and on a dark one, and no page's mode has to be known.
 _CSS = """\
@@ -36,7 +39,7 @@ outline:2px solid currentColor;outline-offset:-1px}
 .X tbody th:focus-within{text-decoration:underline}
 @media(max-width:40em){.X thead th{writing-mode:vertical-rl;height:auto;padding:.3em 0}}
 """
-_HINT = "Choose a row to see it over the columns. Weights in percent; an empty cell is under one half."
+_HINT = f"Choose a row to see it over the columns. {PERCENT}"
 
 
 class Explorer:

@@ -24,7 +24,7 @@ class GumbelSoftmax(Attention):
 
     Raises:
         ValueError: the temperature is not a finite number above 0.
-        TypeError: the other attention is none.
+        TypeError: the other attention is no :class:`~companion.attention.Attention`.
     """
 
     def __init__(self, attention: Attention, temperature: float = 1.0):

@@ -50,7 +50,7 @@ class HardAttention(nn.Module):
     :func:`~companion.attention.record_weights` sees α, as the weights of the attention inside.
 
     Raises:
-        TypeError: the other attention is none, or is hard itself.
+        TypeError: the other attention is no :class:`~companion.attention.Attention`, or is hard itself.
     """
 
     def __init__(self, attention: Attention):
@@ -128,7 +128,7 @@ def doubly_stochastic_penalty(
     ``words`` are the steps t that count, ``mask`` the positions; ``weight`` is λ.
 
     Raises:
-        ValueError: the weight is below 0.
+        ValueError: the weight is below 0 or not finite.
     """
     check_weight("doubly stochastic penalty", weight)
     received = weights.masked_fill(~words[..., None], 0).sum(1)
@@ -195,7 +195,7 @@ def reinforce_loss(
     are λ_r and λ_e, the bonus for entropy. ``look`` has one query a step.
 
     Raises:
-        ValueError: a weight is below 0.
+        ValueError: a weight is below 0 or not finite.
     """
     check_weight("policy", policy_weight)
     check_weight("entropy", entropy_weight)

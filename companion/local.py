@@ -17,6 +17,7 @@ from companion.attention import (
     masked_softmax,
     uniform_parameter,
 )
+from companion.synthesizer import Synthesizer
 
 
 class Location(Attention):
@@ -68,18 +69,20 @@ class Local(Attention, ABC):
 
     Raises:
         ValueError: ``radius`` is below 1.
-        TypeError: the other attention scores positions itself, or is none.
+        TypeError: the other attention is no :class:`~companion.attention.Attention`, or goes by positions
+            itself.
     """
 
     def __init__(self, attention: Attention, radius: int):
         super().__init__()
         check_kind(self, attention, Attention)
         check_positive(radius=radius)
-        if isinstance(attention, Local | Location):
-            raise TypeError(
-                f"{type(self).__name__} needs an attention that scores what is in a key, "
-                f"not {type(attention).__name__}, which goes by its position"
-            )
+        for part in attention.modules():
+            if isinstance(part, Local | Location | Synthesizer) or getattr(part, "placed", False):
+                raise TypeError(
+                    f"{type(self).__name__} needs an attention that scores what is in a key, "
+                    f"not {type(part).__name__}, which goes by its position"
+                )
         self.attention = attention
         self.radius = radius
 

@@ -81,7 +81,8 @@ class Decoder(nn.Module):
 
     Raises:
         ValueError: a size or the number of layers is below 1.
-        TypeError: the attention is none, or goes by the query's place and is not of :mod:`companion.local`.
+        TypeError: the attention is no :class:`~companion.attention.Attention`, or goes by the query's place
+            and is not of :mod:`companion.local`.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
-        TypeError: the attention is none.
+        TypeError: the attention is no :class:`~companion.attention.Attention`.
     """
 
     def __init__(

@@ -156,9 +156,7 @@ def curves(
 
 
 @mpl.rc_context(_STYLE)
-def learning_curves(
-    histories: Mapping[str, Sequence], ylabel: str = "loss per word, held out", ax: Axes | None = None
-) -> Axes:
+def learning_curves(histories: Mapping[str, Sequence], ylabel: str = "loss per word, held out") -> Axes:
     """How each model's held-out loss falls in training, on a logarithmic scale; see :func:`curves`.
 
     A history is what training returns; a model that was trained from several seeds has a list of them.
@@ -167,16 +165,18 @@ def learning_curves(
         TypeError: a loss is no number, or one seed has more records than another.
         ValueError: there is no model, or a history has no record.
     """
-    empty = [name for name, history in histories.items() if not history or not history[0]]
-    if empty or not histories:
-        raise ValueError(f"no learning curve to draw: of {len(histories)} models {empty} have no record")
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    for (name, history), look in zip(histories.items(), _looks(), strict=False):
-        seeds = [history] if isinstance(history[0], Mapping) else history
-        steps = [record["step"] for record in seeds[0]]
-        losses = [[record["held_out_loss"] for record in seed] for seed in seeds]
-        _line(ax, steps, _runs(name, losses, len(steps)), name, look)
+    runs = {name: [h] if h and isinstance(h[0], Mapping) else h for name, h in histories.items()}
+    empty = [name for name, seeds in runs.items() if not seeds or not all(seeds)]
+    if empty or not runs:
+        raise ValueError(f"no learning curve to draw: of {len(runs)} models {empty} have no record")
+    steps = {name: [record["step"] for record in seeds[0]] for name, seeds in runs.items()}
+    losses = {
+        name: _runs(name, [[record["held_out_loss"] for record in seed] for seed in seeds], len(steps[name]))
+        for name, seeds in runs.items()
+    }
+    _, ax = plt.subplots(layout="constrained")
+    for name, look in zip(runs, _looks(), strict=False):
+        _line(ax, steps[name], losses[name], name, look)
     ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
     ax.legend()
     return ax

@@ -12,6 +12,7 @@ from companion.attention import (
     check_kind,
     check_positive,
     check_size,
+    check_unplaced,
     masked_softmax,
     uniform_parameter,
 )
@@ -64,17 +65,19 @@ class AttentionPooling(nn.Module):
 
         pooled = Σ_j α_j value_j,   α = attention.weights(u, key),   key, value = attention.project(states)
 
-    ``query`` is u; any :class:`~companion.attention.Attention` that takes ``query_size`` features serves.
+    ``query`` is u. Any :class:`~companion.attention.Attention` serves that takes ``query_size`` features and
+    does not go by the query's place, for this query has none.
     Source: Yang et al. 2016, section 2.2, whose score is :class:`~companion.hierarchical.HiddenDot`.
 
     Raises:
         ValueError: ``query_size`` is below 1.
-        TypeError: the attention is none.
+        TypeError: the attention is no :class:`~companion.attention.Attention`, or goes by the query's place.
     """
 
     def __init__(self, attention: Attention, query_size: int):
         super().__init__()
         check_kind(self, attention, Attention)
+        check_unplaced(self, attention)
         check_positive(query_size=query_size)
         self.attention = attention
         self.query = uniform_parameter(query_size)

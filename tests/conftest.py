@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from jaxtyping import config
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "book" / "tools"))
+MATH_IS_SET = "() => !window.MathJax || MathJax.startup?.promise?.then(() => true)"  # or has none to set
 torch.set_num_threads(1)  # the tensors of tests are tiny: more threads only get in each other's way
 
 
@@ -69,8 +70,18 @@ def html():
 @pytest.fixture(scope="session")
 def chromium():
     """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        message = "no Chromium found: on Debian, apt-get install chromium"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
-    return path
+    from browser import chromium as find
+
+    try:
+        return find()
+    except FileNotFoundError as error:
+        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """A Chromium without a window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -19,7 +19,8 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
 
-KEPT = {"torch": "2.13.0", "numpy": "2.1.3", "matplotlib": "3.10.0"}
+LOCKED = re.search(r"^torch==([\d.]+)", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE)[1]
+KEPT = {"torch": LOCKED, "numpy": "2.1.3", "matplotlib": "3.10.0"}
 REST = {"einops": "0.8.2", "ipython": "7.34.0", "ipykernel": "6.17.1"}
 NEED_EXTRAS = (
     "companion.data.download",
@@ -102,8 +103,14 @@ def repository(tmp_path_factory):
             shutil.copyfile(ROOT / name, clone / name)
     run("git", "init", "--quiet", cwd=clone)
     run("git", "add", "--all", cwd=clone)
-    author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-    run("git", *author, "commit", "--quiet", "--message", "as it is", cwd=clone)
+    settings = (
+        "user.name=test",
+        "user.email=test@localhost",
+        "commit.gpgsign=false",
+        f"core.hooksPath={os.devnull}",
+    )
+    options = (part for setting in settings for part in ("-c", setting))
+    run("git", *options, "commit", "--quiet", "--message", "as it is", cwd=clone)
     return f"git+{clone.as_uri()}"
 
 
@@ -130,7 +137,7 @@ def test_notebook(changed, colab, repository):
 
 
 def test_the_wheel_without_extras_imports_all_that_needs_none_and_runs_the_readme(colab, tmp_path):
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path)
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path)
     run(colab.python, "-m", "pip", "install", "--quiet", next(tmp_path.glob("*.whl")))
     paths = sorted((ROOT / "companion").rglob("*.py"))
     names = [path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in paths]

@@ -25,6 +25,7 @@ SIDEWAYS = {
     "queries": {"bahdanau"},
     "location": {"bahdanau"},
     "gumbel": {"hard"},
+    "local": {"synthesizer"},
     "luong": {"local"},
     "multihead": {"scores"},
     "position": {"attention"},

@@ -30,6 +30,7 @@ ONE_BY_ONE = {
     "CurrentStateDecoder": lambda attention: CurrentStateDecoder(5, 3, 4, 6, attention),
     "Captioner": lambda attention: Captioner(5, 3, 4, 6, attention),
     "HardCaptioner": lambda attention: HardCaptioner(5, 3, 4, 6, HardAttention(attention)),
+    "AttentionPooling": lambda attention: AttentionPooling(attention, 4),
 }
 
 

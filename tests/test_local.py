@@ -8,9 +8,12 @@ from torch.utils._pytree import tree_leaves
 
 from companion.attention import masked_softmax, record_weights
 from companion.bahdanau import Additive
+from companion.gumbel import GumbelSoftmax
 from companion.local import LocalM, LocalP, Location
-from companion.patterns import dense
+from companion.patterns import causal, dense
 from companion.scores import Bilinear, Dot
+from companion.sparse import PatternAttention
+from companion.synthesizer import Dense, Random
 from tests import reference
 from tests.tiny import close, spread
 
@@ -276,10 +279,22 @@ def test_a_radius_below_one_is_an_error(radius):
             build()
 
 
-@pytest.mark.parametrize("inner", [lambda: Location(SIZE, 9), lambda: LocalM(Dot(), 2)])
-def test_scores_of_positions_cannot_be_used_in_a_window(inner):
-    with pytest.raises(TypeError, match=r"LocalM needs .* what is in a key, not Loca"):
-        LocalM(inner(), 2)
+@pytest.mark.parametrize(
+    ("inner", "name"),
+    [
+        (lambda: Location(SIZE, 9), "Location"),
+        (lambda: LocalM(Dot(), 2), "LocalM"),
+        (lambda: LocalP(Dot(), 2, SIZE), "LocalP"),
+        (lambda: Random(9), "Random"),
+        (lambda: Dense(SIZE, 9), "Dense"),
+        (lambda: PatternAttention(causal()), "PatternAttention"),
+        (lambda: GumbelSoftmax(Location(SIZE, 9)), "Location"),
+    ],
+)
+def test_scores_of_positions_cannot_be_used_in_a_window(inner, name):
+    for build in (lambda: LocalM(inner(), 2), lambda: LocalP(inner(), 2, SIZE)):
+        with pytest.raises(TypeError, match=rf"Local[MP] needs .* what is in a key, not {name},"):
+            build()
 
 
 def test_bad_sizes_are_errors():

@@ -3,9 +3,8 @@
 import re
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.conftest import ROOT
+from tests.conftest import MATH_IS_SET, ROOT
 
 pytestmark = pytest.mark.book
 
@@ -19,15 +18,6 @@ new PerformanceObserver(list => {
     for (const shift of list.getEntries()) window.shifted += shift.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
-MATH_IS_SET = "() => !window.MathJax || MathJax.startup?.promise?.then(() => true)"
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

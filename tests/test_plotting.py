@@ -187,11 +187,12 @@ def test_learning_curves_have_the_steps_of_each_model_and_the_mean_of_its_seeds(
 
 
 def test_learning_curves_without_a_record_or_of_unequal_seeds_are_refused():
-    for nothing in ({}, {"a": []}, {"a": [[], history(1.0)]}):
+    for nothing in ({}, {"a": []}, {"a": [[], history(1.0)]}, {"a": [history(1.0), []]}):
         with pytest.raises(ValueError, match="no learning curve to draw"):
             learning_curves(nothing)
     with pytest.raises(TypeError, match="the values of model 'a' must be numbers"):
         learning_curves({"a": [history(1.0, 2.0), history(1.0)]})
+    assert not plt.get_fignums(), "a refused figure was left open"
 
 
 SEARCH = {"S": 1, "SA": 0.6, "SB": 0.4, "SAC": 0.3, "SAD": 0.18, "SBE": 0.28}

@@ -10,7 +10,13 @@ from pathlib import Path
 from pages import Book
 from playwright.sync_api import Page, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+)
 DOCUMENT = """\
 <!DOCTYPE html>
 <html lang="en">

@@ -81,10 +81,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--build", type=Path, default=ROOT / "_build", help="the folder with the built html")
     options = parser.parse_args(arguments)
     html, folder = options.build / "html", options.build / "downloads"
+    if not (html / "index.html").is_file():
+        parser.error(f"there is no built book in {html}: run `make book` first")
     folder.mkdir(exist_ok=True)
     for kind in (kind for kind in writers if kind in options.kinds):
         path = folder / f"{NAME}.{kind}"
-        unfinished = path.with_suffix(".unfinished")
+        unfinished = path.with_name(f"{path.name}.unfinished")
         writers[kind](html, unfinished)
         unfinished.replace(path)
         print(f"made {path} ({path.stat().st_size / 1e6:.1f} MB)", flush=True)

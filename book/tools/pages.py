@@ -12,6 +12,8 @@ from lxml.html import HtmlElement
 from lxml.html.builder import E
 from stamp import ROOT
 
+from companion.explorer import PERCENT
+
 ARTICLE = "//article[contains(@class, 'bd-article')]"
 # Marks beside headings, the links to the downloads themselves, lists of pages that the theme hides, and the
 # cells that install the package in Colab.
@@ -23,10 +25,8 @@ SUPERFLUOUS = (
 EXPLORERS = ".//form[starts-with(@class, 'explore-')]"
 FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
 ON_SCREEN = {"style", "loading", "decoding"}  # what keeps the room of formulas and pictures while they load
-SHADE = "--w:"
-
-
-PLAIN_CODE = ".//div[@class='highlight']//span[@class = 'n' or @class = 'p' or @class = 'w' or not(@class)]"
+WEIGHT = "--w:"
+PLAIN_CODE = ".//div[@class='highlight']//span[not(@class)]"
 LIGHT = 'html[data-theme="light"] '
 TOOLS = Path(__file__).parent
 
@@ -49,18 +49,18 @@ class Book(NamedTuple):
     pages: list[Page]
 
 
-def read_book(html: Path, root: Path = ROOT) -> Book:
-    """The book that is built in the folder ``html`` from the sources in ``root``."""
-    settings = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+def read_book(html: Path) -> Book:
+    """The book that is built in the folder ``html``."""
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     pages = [
-        read_page(html / Path(file).with_suffix(".html"), title, part) for part, file, title in contents(root)
+        read_page(html / Path(file).with_suffix(".html"), title, part) for part, file, title in contents()
     ]
     return Book(html, settings["title"], settings["author"], pages)
 
 
-def contents(root: Path) -> Iterator[tuple[str, str, str | None]]:
+def contents() -> Iterator[tuple[str, str, str | None]]:
     """The part, the file and the title, where it has one, of each page in the table of contents."""
-    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
     yield "", toc["root"], None
     for part in toc["parts"]:
         for chapter in part["chapters"]:
@@ -99,9 +99,9 @@ def flatten(explorer: HtmlElement) -> None:
         head.text, head[:] = head.text_content(), []
     for cell in table.xpath(".//td[@style]"):
         del cell.attrib["title"]
-        weight = int(cell.get("style").removeprefix(SHADE))
+        weight = int(cell.get("style").removeprefix(WEIGHT))
         cell.set("style", f"background-color: rgba(60, 110, 190, {weight * 0.0075:.2f})")
-    said = f"{maps[0].findtext('legend')}. Weights in percent; an empty cell is under one half."
+    said = f"{maps[0].findtext('legend')}. {PERCENT}"
     if choice:
         said = f"{choice}: {said} The first of {len(maps)} pictures: the web page has them all."
     outer = explorer.getparent()  # with the explorer's own style sheet

@@ -25,9 +25,9 @@ class Batch(NamedTuple):
 class Batches(Shuffled):
     """Sentence pairs :class:`~companion.data.examples.Shuffled` so that batches hold little padding.
 
-    Every epoch the pairs are shuffled, cut into pools, and sorted by length within a pool, so that a batch
-    holds sentences of similar length; then the batches are shuffled. A pair comes once an epoch. Targets are
-    given without ``<bos>`` and ``<eos>``, which are added here.
+    A step gives a :class:`Batch`. Every epoch the pairs are shuffled, cut into pools, and sorted by length
+    within a pool, so that a batch holds sentences of similar length; then the batches are shuffled. A pair
+    comes once an epoch. Targets are given without ``<bos>`` and ``<eos>``, which are added here.
 
     Raises:
         ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, a sentence has
