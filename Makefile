@@ -77,7 +77,7 @@ lock: $(READY)
 	$(BIN)/python -m piptools compile --quiet --upgrade --no-header --no-annotate --no-strip-extras --allow-unsafe \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
-		--extra book --extra test --extra experiments --output-file requirements.tmp pyproject.toml
+		--extra test --output-file requirements.tmp pyproject.toml
 	{ echo "# Written by make lock: the versions that book and tests use."; \
 		sed -E -e '/^(nvidia|triton|cuda|pip==|companion)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
 	rm requirements.tmp
