@@ -7,6 +7,7 @@ from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from companion.attention import record_weights
+from companion.data.vocabulary import pad
 from companion.decoding import beam_search, greedy
 from companion.state import map_state, tensors
 from tests import reference
@@ -51,15 +52,14 @@ def separate(seen):
     return hook
 
 
-def log_prob_of(model, source):
-    """log p(sentence | source), all of its words at once."""
-
-    def log_prob(sentence):
-        target = torch.tensor([[1, *sentence[:-1]]])
-        log_probs = model(source[None], target).log_softmax(-1)[0]
-        return sum(log_probs[t, token].item() for t, token in enumerate(sentence))
-
-    return log_prob
+def log_probs_of(model, source, written):
+    """log p(sentence | source) of each sentence, all of them and all their words at once."""
+    target = pad([[1, *sentence[:-1]] for sentence in written])
+    log_probs = model(source.expand(len(written), -1), target).log_softmax(-1)
+    return {
+        sentence: sum(log_probs[row, t, token].item() for t, token in enumerate(sentence))
+        for row, sentence in enumerate(written)
+    }
 
 
 # Stepwise and teacher-forced
@@ -113,11 +113,11 @@ def test_greedy_takes_the_most_probable_word_after_what_it_wrote(model):
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
-    space = sum(1 for _ in reference.all_sentences(TARGET_WORDS, 3))
-    found = beam_search(model.step, model.start(SOURCE), 3, space, penalty)
+    space = list(reference.all_sentences(TARGET_WORDS, 3))
+    found = beam_search(model.step, model.start(SOURCE), 3, len(space), penalty)
     for row, source in enumerate(sentences(SOURCE)):
-        expected = reference.exhaustive(log_prob_of(model, source), TARGET_WORDS, 3, penalty)
-        assert len(expected) == space
+        log_probs = log_probs_of(model, source, space)
+        expected = reference.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
         for place, (sentence, log_prob) in enumerate(expected):
             assert found.log_probs[row, place].item() == pytest.approx(log_prob, abs=1e-9)
             assert found.tokens[row, place].tolist() == [*sentence, *[0] * (3 - len(sentence))]
