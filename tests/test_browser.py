@@ -45,7 +45,8 @@ COLOURS_OF_CODE = """() => [...new Set([...document.querySelectorAll('div.highli
 ))].sort()"""
 # A while after a change of width the theme lets the keyboard reach what scrolls: these, which it names.
 MARKED = """() => [...document.querySelectorAll(
-    'pre, .nboutput > .output_area, .cell_output > .output, .jp-RenderedHTMLCommon'
+    'pre, .nboutput > .output_area, .cell_output > .output, .jp-RenderedHTMLCommon, ' +
+    '.pst-scrollable-table-container'
 )].every(part => part.tabIndex === 0 || (
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
