@@ -24,9 +24,9 @@ export OMP_NUM_THREADS := 1
 book: $(BOOK)
 	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
 
-# Files in their order, not the one with most tests first: the slowest have few tests.
+# Files in their order, the notebooks first: they take longest, and the workers should end together.
 test: lint $(BOOK)
-	$(BIN)/python -m pytest tests book -n 2 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest book tests -n 2 --dist loadfile --no-loadscope-reorder \
 		--jaxtyping-packages=companion,beartype.beartype --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 lint: $(READY)
