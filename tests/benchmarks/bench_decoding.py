@@ -58,7 +58,9 @@ def main():
         print(f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, a beam of {WIDTH}")
         for name, sizes in SIZES.items():
             race = Race(*sizes)
+            race.model.double()  # in 32 bits a batch may round two nearly equal sentences the other way round
             require_identical(race.together(), race.one_by_one())
+            race.model.float()
             compare(f"beam search, {name} size", race.together, race.one_by_one, "at least 5", rounds=5)
 
 
