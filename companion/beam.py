@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.utils.parametrize import cached
 
 from companion.data.vocabulary import EOS, PAD
 from companion.hypotheses import Hypotheses, StepFunction, first_tokens, next_log_probs, require_possible
@@ -13,6 +14,7 @@ from companion.state import map_state, tensors
 
 
 @torch.no_grad()
+@cached()
 def beam_search(
     step: StepFunction,
     state: Any,

@@ -10,8 +10,8 @@ from torch.nn.utils.parametrizations import weight_norm
 from companion.attention import check_positive
 
 
-def normalised(layer: nn.Linear | nn.Conv1d, gain: float) -> nn.Module:
-    """Weight normalisation for a linear layer or a convolution, which keeps ``gain`` times the variance.
+def normalised(layer: nn.Linear, gain: float) -> nn.Module:
+    """Weight normalisation for a linear layer, which keeps ``gain`` times the variance.
 
     ::
 
@@ -26,8 +26,8 @@ def normalised(layer: nn.Linear | nn.Conv1d, gain: float) -> nn.Module:
     """
     if not gain > 0:
         raise ValueError(f"the gain must be above 0, not {gain}: dropout must be below 1")
-    nn.init.normal_(layer.weight, std=math.sqrt(gain / layer.weight[0].numel()))
-    nn.init.zeros_(layer.get_parameter("bias"))
+    nn.init.normal_(layer.weight, std=math.sqrt(gain / layer.in_features))
+    nn.init.zeros_(layer.bias)
     return weight_norm(layer)
 
 
@@ -45,8 +45,9 @@ class Block(nn.Module):
         [A; B]_i = W [x_{i−k+1}; …; x_i] + b,   y_i = √½ (A_i ∘ σ(B_i) + x_i)
 
     Which ``width`` = k inputs an output sees is up to the caller, who puts k − 1 more of them before or
-    around the others. Dropout is on what the convolution reads. Source: Gehring et al. 2017, sections 3.2
-    and 3.4.
+    around the others. Dropout is on what the convolution reads. The columns of W are ordered as the weights
+    of ``nn.Conv1d``, feature by feature; but all windows are one product, which for a single word is several
+    times faster. Source: Gehring et al. 2017, sections 3.2 and 3.4.
 
     Raises:
         ValueError: a size is below 1, or dropout is 1.
@@ -57,9 +58,9 @@ class Block(nn.Module):
         check_positive(size=size, width=width)
         self.size, self.width = size, width
         self.dropout = nn.Dropout(dropout)
-        self.convolution = normalised(nn.Conv1d(size, 2 * size, width), 4 * (1 - dropout))
+        self.convolution = normalised(nn.Linear(size * width, 2 * size), 4 * (1 - dropout))
 
     def forward(self, inputs: Float[Tensor, "b n d"], seen: Float[Tensor, "b m d"]) -> Float[Tensor, "b n d"]:
         """The gated convolution over ``seen``, the inputs and the k − 1 more, plus the inputs themselves."""
-        gated = glu(self.convolution(self.dropout(seen).mT), 1).mT
-        return math.sqrt(0.5) * (gated + inputs)
+        windows = self.dropout(seen).unfold(1, self.width, 1).flatten(2)
+        return math.sqrt(0.5) * (glu(self.convolution(windows), -1) + inputs)

@@ -3,7 +3,8 @@
 ``step(token, state) -> Step`` is all that a search knows of a model, and ``state`` is whatever the model
 returned last, its batch axis first; a step changes no tensor of it in place, but returns new ones. All
 sentences of a batch are searched together. A model with dropout must be in evaluation mode
-(``model.eval()``).
+(``model.eval()``). Weights that a parametrization makes, such as normalised ones, are made once for all steps
+of a search, and meanwhile for the whole process: while one thread searches, do not train in another.
 """
 
 import math
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils.parametrize import cached
 
 from companion.beam import beam_search as beam_search
 from companion.data.vocabulary import EOS, PAD
@@ -94,6 +96,7 @@ def _nucleus(logits: Float[Tensor, "n v"], share: float) -> Float[Tensor, "n v"]
 
 
 @torch.no_grad()
+@cached()
 def _one_by_one(
     step: StepFunction, state: Any, max_length: int, choose: Callable[[Tensor], Tensor]
 ) -> Hypotheses:

@@ -583,17 +583,18 @@ def luong(parameters, look, source, target, input_feeding):
 
 
 def normalised(parameters):
-    """w = g v / |v| for each output, whatever the shape of its v   (Salimans and Kingma 2016, equation 2)"""
-
-    def numbers(v):
-        return [v] if isinstance(v, float) else [x for part in v for x in numbers(part)]
-
+    """w = g v / |v| for each output   (Salimans and Kingma 2016, equation 2)"""
     scales, directions = parameters["parametrizations.weight.original0"], []
-    for scale, direction in zip(scales, parameters["parametrizations.weight.original1"], strict=True):
-        flat = numbers(direction)
-        length = math.sqrt(dot(flat, flat))
-        directions.append([numbers(scale)[0] * x / length for x in flat])
+    for (scale,), direction in zip(scales, parameters["parametrizations.weight.original1"], strict=True):
+        length = math.sqrt(dot(direction, direction))
+        directions.append([scale * x / length for x in direction])
     return {"weight": directions, "bias": parameters["bias"]}
+
+
+def block_width(parameters):
+    """A block reads a window of d numbers a word, and its convolution gives 2 d of them."""
+    weight = parameters["convolution.parametrizations.weight.original1"]
+    return len(weight[0]) // (len(weight) // 2)
 
 
 def gated_block(parameters, inputs, before, after):
@@ -632,15 +633,14 @@ def convs2s(parameters, source, target):
     e, g = with_positions(encoder_, source), with_positions(decoder, target)
     z = [linear(normalised(part(encoder_, "to_hidden")), x) for x in e]
     for block in several(part(encoder_, "blocks")):
-        around = len(part(block, "convolution")["parametrizations.weight.original1"][0][0]) // 2
+        around = block_width(block) // 2
         z = gated_block(block, z, around, around)
     z = [linear(normalised(part(encoder_, "to_embedding")), x) for x in z]
     values_, m = [add(x, y) for x, y in zip(z, e, strict=True)], len(source)
     h, looks = [linear(normalised(part(decoder, "to_hidden")), x) for x in g], []
     for layer in several(part(decoder, "layers")):
         block = part(layer, "block")
-        past = len(part(block, "convolution")["parametrizations.weight.original1"][0][0]) - 1
-        h = gated_block(block, h, past, 0)
+        h = gated_block(block, h, block_width(block) - 1, 0)
         queries = [add(linear(normalised(part(layer, "W_d")), x), y) for x, y in zip(h, g, strict=True)]
         looks.append([softmax([dot(d, x) for x in z]) for d in queries])
         found = [[m * math.sqrt(1 / m) * x for x in context(a, values_)] for a in looks[-1]]

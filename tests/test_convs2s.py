@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from companion import convs2s
 from companion.attention import record_weights
 from companion.convolution import Block, normalised, scale_gradient
 from companion.convs2s import ConvS2S, Decoder, DecoderLayer, Encoder
-from companion.decoding import greedy
+from companion.decoding import beam_search, greedy, sample
 from companion.position import Learned
 from companion.seq2seq import EncoderDecoder
 from companion.state import map_state, tensors
@@ -44,6 +45,15 @@ def test_the_whole_model_is_the_papers(layers, width, padding):
         close(logits[row], expected[0])
         close(torch.stack(weights)[:, row, :, : len(sentence)], expected[1])
         assert all((look[row, :, len(sentence) :] == 0).all() for look in weights)
+
+
+def test_a_block_is_pytorchs_convolution_with_a_gate_and_a_way_around():
+    torch.manual_seed(0)
+    block, convolution = Block(3, 5, dropout=0.0).double(), nn.Conv1d(3, 6, 5).double()
+    convolution.weight.data = block.convolution.weight.detach().unflatten(1, (3, 5))
+    inputs, seen = torch.randn(2, 7, 3).double(), torch.randn(2, 11, 3).double()
+    gated = nn.functional.glu(convolution(seen.mT) - convolution.bias[:, None], 1).mT
+    close(block(inputs, seen), (gated + inputs) / math.sqrt(2))
 
 
 def test_encoder_and_decoder_need_not_be_alike():
@@ -119,10 +129,25 @@ def test_no_step_reads_again_what_was_read(model):
     lengths = []
     for layer in model.decoder.layers:
         layer.block.convolution.register_forward_hook(
-            lambda module, inputs, output: lengths.append(output.shape[-1])
+            lambda module, inputs, output: lengths.append(output.shape[1])
         )
     greedy(model.step, model.start(SOURCE), 6)
     assert set(lengths) == {1}
+
+
+@pytest.mark.parametrize("search", [greedy, sample, partial(beam_search, width=2)])
+def test_a_search_normalises_the_weights_once_and_the_next_one_anew(search, model):
+    normalised_weight = model.decoder.output.parametrizations.weight
+    made = []
+    normalised_weight[0].register_forward_hook(lambda *seen: made.append(seen))
+    search(model.step, model.start(SOURCE), 6)
+    assert len(made) == 1
+    with torch.no_grad():
+        normalised_weight.original0.zero_()
+        model.decoder.output.bias.zero_()
+    found = search(model.step, model.start(SOURCE), 1)
+    assert len(made) == 2
+    close(found.log_probs.exp(), torch.full_like(found.log_probs, 1 / 5))  # five words, all alike
 
 
 # Scaling
@@ -188,7 +213,7 @@ def test_every_layer_but_the_lookup_tables_is_normalised():
     plain = {
         name
         for name, module in build().named_modules()
-        if isinstance(module, nn.Linear | nn.Conv1d) and not hasattr(module, "parametrizations")
+        if isinstance(module, nn.Linear) and not hasattr(module, "parametrizations")
     }
     assert plain == set()
 
@@ -196,7 +221,7 @@ def test_every_layer_but_the_lookup_tables_is_normalised():
 def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
     torch.manual_seed(0)
     model, dropped = build(embedding_size=64, hidden_size=64, layers=2, width=1, dropout=0.6), {}
-    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear | nn.Conv1d)}
+    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     for name, layer in layers.items():
         layer.register_forward_hook(
             lambda module, inputs, output, name=name: dropped.update({name: (inputs[0] == 0).double().mean()})
@@ -215,7 +240,7 @@ def test_the_papers_sizes_are_the_defaults():
     with torch.device("meta"):
         model = ConvS2S(9, 9)
     blocks = [*model.encoder.blocks, *(layer.block for layer in model.decoder.layers)]
-    assert [block.convolution.weight.shape for block in blocks] == [(1024, 512, 3)] * 40
+    assert [block.convolution.weight.shape for block in blocks] == [(1024, 512 * 3)] * 40
     assert model.encoder.embedding.embedding_dim == model.decoder.embedding.embedding_dim == 512
 
 
