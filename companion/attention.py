@@ -103,6 +103,7 @@ class Attention(nn.Module, ABC):
 
     causal = False  #: whether no query sees, even without a mask, a key after its own position
     placed = False  #: whether a look depends on the query's own place, which one query alone does not tell
+    keys_placed = False  #: whether a score depends on where its key stands, not only on what is in it
 
     def project(
         self, source: Float[Tensor, "*b k s"]

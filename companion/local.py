@@ -17,7 +17,6 @@ from companion.attention import (
     masked_softmax,
     uniform_parameter,
 )
-from companion.synthesizer import Synthesizer
 
 
 class Location(Attention):
@@ -36,6 +35,8 @@ class Location(Attention):
         ValueError: a size is below 1, the source is longer than ``max_length``, or the query has another
             number of features than announced.
     """
+
+    keys_placed = True
 
     def __init__(self, query_size: int, max_length: int):
         super().__init__()
@@ -73,12 +74,14 @@ class Local(Attention, ABC):
             itself.
     """
 
+    keys_placed = True
+
     def __init__(self, attention: Attention, radius: int):
         super().__init__()
         check_kind(self, attention, Attention)
         check_positive(radius=radius)
         for part in attention.modules():
-            if isinstance(part, Local | Location | Synthesizer) or getattr(part, "placed", False):
+            if isinstance(part, Attention) and (part.placed or part.keys_placed):
                 raise TypeError(
                     f"{type(self).__name__} needs an attention that scores what is in a key, "
                     f"not {type(part).__name__}, which goes by its position"

@@ -33,6 +33,8 @@ class Synthesizer(Attention, ABC):
             keys, or the query does not have the features or the heads announced.
     """
 
+    keys_placed = True
+
     def __init__(self, max_length: int, heads: int | None):
         super().__init__()
         check_positive(max_length=max_length, heads=1 if heads is None else heads)
