@@ -32,10 +32,9 @@ def masked_softmax(
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
-    hidden = ~mask
-    empty = hidden.all(-1, keepdim=True)  # a row of −∞ alone would give NaN, so it gets finite scores
-    scores = scores.masked_fill(hidden, -torch.inf).masked_fill(empty, 0)
-    return scores.softmax(-1).masked_fill(hidden, 0)
+    empty = ~mask.any(-1, keepdim=True)  # a row of −∞ alone would give NaN, so it gets finite scores
+    hidden = scores.new_full((), -torch.inf).masked_fill(empty, 0)
+    return scores.where(mask, hidden).softmax(-1).masked_fill(empty, 0)
 
 
 def check_mask(mask: Tensor, shape: torch.Size) -> None:
@@ -84,6 +83,13 @@ def check_unplaced(owner: nn.Module, attention: nn.Module) -> None:
             raise TypeError(f"{asker} asks one query at a time, but {placed} goes by its place")
 
 
+def check_hides_nothing(owner: nn.Module, attention: "Attention") -> None:
+    """Raise a ``TypeError`` if the attention hides keys by a rule, of which its scores say nothing."""
+    if attention.hides:
+        asker, inside = type(owner).__name__, type(attention).__name__
+        raise TypeError(f"{asker} uses scores alone, and would show what {inside} hides: give it a mask")
+
+
 def uniform_parameter(*sizes: int) -> nn.Parameter:
     """A parameter that starts as ``nn.Linear`` starts its own: uniform within ±1/√n, n its last size."""
     bound = sizes[-1] ** -0.5
@@ -104,6 +110,7 @@ class Attention(nn.Module, ABC):
     causal = False  #: whether no query sees, even without a mask, a key after its own position
     placed = False  #: whether a look depends on the query's own place, which one query alone does not tell
     keys_placed = False  #: whether a score depends on where its key stands, not only on what is in it
+    hides = False  #: whether it hides keys by a rule of its own, which its scores do not tell
 
     def project(
         self, source: Float[Tensor, "*b k s"]

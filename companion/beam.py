@@ -157,13 +157,13 @@ def _only(beam: _Beam, which: Bool[Tensor, "b n"]) -> _Beam:
     return beam._replace(scores=scores, log_probs=log_probs)
 
 
-def _take(x: Tensor, places: Int[Tensor, "b n"]) -> Tensor:
+def _take(x: Float[Tensor, "b n k"], places: Int[Tensor, "b n"]) -> Float[Tensor, "b n k"]:
     return x[torch.arange(len(places), device=places.device)[:, None], places]
 
 
 def _best(beam: _Beam, n: int) -> _Beam:
     places = beam.scores.sort(descending=True, stable=True).indices[:, :n]
-    return map_state(lambda x: _take(x, places), beam)
+    return map_state(lambda x: x.gather(1, places), beam)
 
 
 def _join(old: _Beam | None, new: _Beam) -> _Beam:
@@ -190,8 +190,8 @@ def _hypotheses(ended: _Beam, history: list[_Written]) -> Hypotheses:
     for position in reversed(range(int(lengths.max()))):
         words, parents, looked = history[position]
         last, beyond = lengths == position + 1, lengths <= position
-        tokens.append(torch.where(last, ended.tokens, _take(words, place)).masked_fill(beyond, PAD))
-        place = torch.where(last, ended.parents, _take(parents, place))
+        tokens.append(torch.where(last, ended.tokens, words.gather(1, place)).masked_fill(beyond, PAD))
+        place = torch.where(last, ended.parents, parents.gather(1, place))
         weights.append(looked if looked is None else _take(looked, place).masked_fill(beyond[..., None], 0))
     looks = None if weights[0] is None else torch.stack(weights[::-1], 2)
     return Hypotheses(torch.stack(tokens[::-1], 2), ended.log_probs, looks)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from companion.attention import Attention, check_kind, masked_softmax
+from companion.attention import Attention, check_hides_nothing, check_kind, masked_softmax
 from companion.hard import one_hot
 
 
@@ -18,18 +18,19 @@ class GumbelSoftmax(Attention):
         weights = masked_softmax((score + g) / temperature),   g = − log E,   E exponential
 
     The largest of score + g is position i with probability α_i; as the temperature falls to 0, the weights
-    become that position's alone. At evaluation g is 0. Only the other attention's scores are used: a window,
-    as in :mod:`companion.local`, would be lost. Source: Jang, Gu and Poole 2017, section 2; Maddison,
-    Mnih and Teh 2017, section 3.
+    become that position's alone. At evaluation g is 0. Only the other attention's scores are used. Source:
+    Jang, Gu and Poole 2017, section 2; Maddison, Mnih and Teh 2017, section 3.
 
     Raises:
         ValueError: the temperature is not a finite number above 0.
-        TypeError: the other attention is no :class:`~companion.attention.Attention`.
+        TypeError: the other attention is no :class:`~companion.attention.Attention`, or one that hides keys
+            by a rule of its own, as a window does, which would be lost.
     """
 
     def __init__(self, attention: Attention, temperature: float = 1.0):
         super().__init__()
         check_kind(self, attention, Attention)
+        check_hides_nothing(self, attention)
         if not 0 < temperature < math.inf:
             raise ValueError(f"the temperature must be a finite number above 0, not {temperature}")
         self.attention, self.temperature = attention, temperature

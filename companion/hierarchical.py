@@ -109,7 +109,7 @@ class HierarchicalAttention(Classifier):
         Raises:
             ValueError: as :meth:`HierarchicalEncoder.forward`.
         """
-        with record_weights(self) as maps:
+        with torch.no_grad(), record_weights(self) as maps:
             self(documents)
         (of_words,), (of_sentences,) = maps["encoder.pooling.attention"], maps["pooling.attention"]
         spoken, mask = sentence_masks(documents)

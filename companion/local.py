@@ -75,6 +75,7 @@ class Local(Attention, ABC):
     """
 
     keys_placed = True
+    hides = True
 
     def __init__(self, attention: Attention, radius: int):
         super().__init__()
@@ -154,7 +155,7 @@ class Local(Attention, ABC):
     ) -> Float[Tensor, "*b q v"]:
         """``weights · value``, but of each window alone: all other weights are zero."""
         places = self.places(centre, value.shape[-2])
-        return _average(weights.gather(-1, places), value, places)
+        return _average(weights.gather(-1, places.expand(*weights.shape[:-1], -1)), value, places)
 
     def weights(
         self,
@@ -167,7 +168,8 @@ class Local(Attention, ABC):
         if key.shape[-2] == 0:
             return super().weights(query, key, mask)  # which says what is wrong
         weights, places = self.near(query, key, mask, centre)
-        return weights.new_zeros(*query.shape[:-1], key.shape[-2]).scatter(-1, places, weights)
+        everywhere = weights.new_zeros(*weights.shape[:-1], key.shape[-2])
+        return everywhere.scatter(-1, places.expand_as(weights), weights)
 
     def forward(
         self,
@@ -247,8 +249,10 @@ class LocalP(Local):
     ) -> Float[Tensor, "*b q"]:
         """A share of the sentence's length, which the query chooses; its own place does not matter."""
         check_size("query", query, self.W_p.in_features)
-        score = torch.tanh(self.W_p(query)) @ self.v_p
-        return lengths * score.to(torch.promote_types(query.dtype, torch.float32)).sigmoid()
+        hidden = torch.tanh(self.W_p(query))
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        with torch.autocast(query.device.type, enabled=False):
+            return lengths * (hidden.to(wide) @ self.v_p.to(wide)).sigmoid()
 
     def fade(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]

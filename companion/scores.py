@@ -60,12 +60,11 @@ class ScaledDot(Dot):
         if not 0 < key.shape[-2] == value.shape[-2]:
             return super().forward(query, key, value, mask)  # the definition says what is wrong
         if mask is None:
-            return functional.scaled_dot_product_attention(query, key, value)
-        shape = torch.Size((*query.shape[:-1], key.shape[-2]))
-        check_mask(mask, shape)
+            return _fused(query, key, value)
+        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        check_mask(mask, torch.Size((*batch, query.shape[-2], key.shape[-2])))
         empty = ~mask.any(-1, keepdim=True)  # such a row may see all, for kernels differ on −∞ alone
-        context = functional.scaled_dot_product_attention(query, key, value, (mask | empty).expand(shape))
-        return context.masked_fill(empty, 0)
+        return _fused(query, key, value, mask | empty).masked_fill(empty, 0)
 
 
 class Cosine(Attention):
@@ -211,6 +210,16 @@ def _check_alike(query: Tensor, key: Tensor) -> None:
     if query.shape[-1] != key.shape[-1]:
         sizes = f"{query.shape[-1]} and {key.shape[-1]}"
         raise ValueError(f"query and key must have the same number of features, not {sizes}")
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The context by PyTorch's kernel, which is fused for four axes, and copies a mask that was expanded."""
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (x[(None,) * (4 - x.ndim)] for x in (query, key, value))
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.ndim)]
+    context = functional.scaled_dot_product_attention(query, key, value, mask)
+    return context.reshape(*batch, *context.shape[-2:])
 
 
 def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:

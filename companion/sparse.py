@@ -37,6 +37,7 @@ class PatternAttention(ScaledDot):
     """
 
     placed = True
+    hides = True
 
     def __init__(self, rule: Rule, causal: bool = False):
         super().__init__()
@@ -96,6 +97,7 @@ class TiledAttention(PatternAttention, ABC):
         if value.shape[:-2] != key.shape[:-2]:
             axes = f"{tuple(key.shape[:-2])} and {tuple(value.shape[:-2])}"
             raise ValueError(f"keys and values need the same leading axes, not {axes}")
+        query, key, value = _alike(query, key, value)
         parts = self.parts(*shape[-2:])
         biases = [_bias(piece, rule, mask, shape, query) for pieces, rule in parts for piece in pieces]
         batch = math.prod(shape[:-2])
@@ -198,6 +200,16 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
     if mask is not None:
         check_mask(mask, shape)
     return shape
+
+
+def _alike(*inputs: Tensor) -> Sequence[Tensor]:
+    """Query, key and value in one precision, autocast's where they differ, as when only some were cast."""
+    dtypes, device = {x.dtype for x in inputs}, inputs[0].device.type
+    if len(dtypes) == 1:
+        return inputs
+    if not torch.is_autocast_enabled(device):
+        raise TypeError(f"query, key and value need one dtype, not {', '.join(sorted(map(str, dtypes)))}")
+    return [x.to(torch.get_autocast_dtype(device)) for x in inputs]
 
 
 def _bias(

@@ -5,6 +5,7 @@ it, the heads share them. A sequence may be shorter than ``max_length``: it uses
 there are fewer queries than keys, they are the last of the sequence, as in cached decoding.
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from companion.attention import (
     Attention,
+    check_hides_nothing,
     check_kind,
     check_mask,
     check_places,
@@ -80,7 +82,7 @@ class Dense(Synthesizer):
 
     def synthesize(self, query: Float[Tensor, "*b q d"], first: int, keys: int) -> Float[Tensor, "*b q k"]:
         """What two layers make of each query."""
-        return self.output(self.hidden(query).relu())[..., :keys]
+        return self.output(self.hidden(query).relu(), keys)
 
 
 class FactorizedDense(Synthesizer):
@@ -109,7 +111,8 @@ class FactorizedDense(Synthesizer):
     def synthesize(self, query: Float[Tensor, "*b q d"], first: int, keys: int) -> Float[Tensor, "*b q k"]:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
-        products = self.B(hidden).unsqueeze(-1) * self.A(hidden).unsqueeze(-2)
+        rows = math.ceil(keys / self.A.outputs)
+        products = self.B(hidden, rows).unsqueeze(-1) * self.A(hidden).unsqueeze(-2)
         return products.flatten(-2)[..., :keys]
 
 
@@ -141,8 +144,10 @@ class Unconditional(Synthesizer):
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The contexts. Where all sequences have the same weights, their values are columns of one matrix."""
-        if not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(query, key, value, mask)  # the definition says what is wrong
+        if query.shape[:-2] != value.shape[:-2] or not 0 < key.shape[-2] == value.shape[-2]:
+            return super().forward(
+                query, key, value, mask
+            )  # the definition broadcasts, or says what is wrong
         weights = self._shares(query, key, mask)
         alone = value.ndim - weights.ndim
         if alone <= 0:
@@ -232,13 +237,13 @@ class Mixture(Attention):
         B = Σ_n α_n B_n,   α = softmax(logits)
 
     Source: Tay et al. 2021, section 3.4. Any attentions of which each takes the source itself as key can be
-    mixed, dot-product attention among them; the shares start alike. Only scores are mixed: a rule that hides
-    keys in ``weights``, as PatternAttention's, is not heard.
+    mixed, dot-product attention among them; the shares start alike.
 
     Raises:
-        ValueError: there is nothing to mix, or one of the attentions is causal, or projects its source; or as
-            the attentions.
-        TypeError: what is to be mixed is no :class:`~companion.attention.Attention`.
+        ValueError: there is nothing to mix, or one of the attentions projects its source; or as the
+            attentions.
+        TypeError: what is to be mixed is no :class:`~companion.attention.Attention`, or one that hides keys
+            by a rule of its own, which would be lost: only scores are mixed.
     """
 
     def __init__(self, *attentions: Attention):
@@ -247,11 +252,8 @@ class Mixture(Attention):
             raise ValueError("a mixture needs at least one attention, not 0")
         for number, attention in enumerate(attentions):
             check_kind(self, attention, Attention)
+            check_hides_nothing(self, attention)
             name = f"{type(attention).__name__} (number {number} of {len(attentions)})"
-            if attention.causal:
-                raise ValueError(
-                    f"a mixture adds scores, and would not hear a causal attention's rule: give {name} a mask"
-                )
             if type(attention).project is not Attention.project:
                 raise ValueError(f"a mixture takes the source itself as key, but {name} projects it first")
         self.attentions: Any = nn.ModuleList(attentions)
@@ -274,14 +276,14 @@ class HeadLinear(nn.Module):
     def __init__(self, size: int, output: int, heads: int | None):
         super().__init__()
         check_positive(size=size, output=output)
-        bound = size**-0.5
+        bound, self.outputs = size**-0.5, output
         self.weight = nn.Parameter(torch.empty(_per_head(heads, size, output)).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(_per_head(heads, 1, output)).uniform_(-bound, bound))
 
-    def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n e"]:
-        """``x W + b``."""
+    def forward(self, x: Float[Tensor, "*b n d"], outputs: int | None = None) -> Float[Tensor, "*b n e"]:
+        """``x W + b``, or the first ``outputs`` features of it alone."""
         check_size("query", x, self.weight.shape[-2])
-        return x @ self.weight + self.bias
+        return x @ self.weight[..., :outputs] + self.bias[..., :outputs]
 
 
 def _per_head(heads: int | None, *sizes: int) -> tuple[int, ...]:

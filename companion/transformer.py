@@ -154,7 +154,8 @@ class DecoderLayer(nn.Module):
 class ScaledEmbedding(Embedding):
     """Vectors for tokens, times √d, so that a matrix shared with the output layer has both sizes right.
 
-    Source: Vaswani et al. 2017, section 3.4. The parameters start with a standard deviation of 1/√d.
+    Source: Vaswani et al. 2017, section 3.4. The parameters start with a standard deviation of 1/√d. Where
+    the output layer shares them, padding's vector is learnt there like any other; nothing looks at it.
     """
 
     def reset_parameters(self) -> None:

@@ -260,6 +260,16 @@ def test_decoders_compile_as_one_graph(name, device):
     close(forward(target, state), model.decoder(target, state))
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("name", sorted({"transformer", "convs2s"} & set(MODELS)))
+@pytest.mark.usefixtures("unchecked")
+def test_models_without_a_recurrence_compile_as_one_graph(name, device):
+    torch.compiler.reset()
+    model, source, target = MODELS[name]().to(device), SOURCE.to(device), TARGET.to(device)
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    close(torch.compile(model, fullgraph=True, backend=backend)(source, target), model(source, target))
+
+
 # Numbers
 
 

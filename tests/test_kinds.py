@@ -37,7 +37,8 @@ ONE_BY_ONE = {
 @pytest.mark.parametrize("name", PLACED)
 @pytest.mark.parametrize("owner", ONE_BY_ONE)
 def test_one_query_alone_does_not_tell_its_place(owner, name):
-    for attention in (PLACED[name](), GumbelSoftmax(PLACED[name]())):
+    placed = PLACED[name]()
+    for attention in [placed] if placed.hides else [placed, GumbelSoftmax(placed)]:
         with pytest.raises(TypeError, match=f"^{owner} asks one query at a time, but {name} goes by"):
             ONE_BY_ONE[owner](attention)
     assert ONE_BY_ONE[owner](LocalP(Additive(4, 6, 7), 1, 4))
@@ -48,9 +49,16 @@ def test_luongs_decoders_say_the_place_to_a_window_alone(kind):
     for name in set(PLACED) - {"LocalM"}:
         with pytest.raises(TypeError, match=f"^{kind.__name__} asks one query at a time, but {name} goes by"):
             kind(5, 3, 4, PLACED[name]())
-    with pytest.raises(TypeError, match="LocalM goes by its place"):
-        kind(5, 3, 4, GumbelSoftmax(LocalM(Dot(), 1)))
+    with pytest.raises(TypeError, match="Random goes by its place"):
+        kind(5, 3, 4, GumbelSoftmax(Random(9)))
     assert kind(5, 3, 4, LocalM(Dot(), 1)).attention.radius == 1
+
+
+@pytest.mark.parametrize(("owner", "build"), {"GumbelSoftmax": GumbelSoftmax, "Mixture": Mixture}.items())
+@pytest.mark.parametrize("name", ["LocalM", "LocalAttention", "PatternAttention"])
+def test_what_hides_keys_by_itself_is_not_asked_for_its_scores_alone(owner, build, name):
+    with pytest.raises(TypeError, match=f"^{owner} uses scores alone, and would show what {name} hides"):
+        build(PLACED[name]())
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -302,3 +302,21 @@ def test_bad_sizes_are_errors():
         Location(SIZE, 0)
     with pytest.raises(ValueError, match="query_size must be at least 1, not 0"):
         LocalP(Dot(), 2, 0)
+
+
+@pytest.mark.parametrize("attention", [LocalM(Dot(), 2), LocalP(Dot(), 2, 3)])
+@pytest.mark.usefixtures("unchecked")
+def test_one_query_may_ask_every_source(attention):
+    attention, query, key = attention.double(), torch.randn(1, 5, 3).double(), torch.randn(2, 7, 3).double()
+    expected = attention(query.expand(2, -1, -1), key, key)
+    close(attention(query, key, key), expected)
+    close(attention.weights(query, key) @ key, expected)
+
+
+def test_in_16_bits_the_neighbours_of_a_long_source_are_still_told_apart():
+    torch.manual_seed(0)
+    attention, query = LocalP(Dot(), 2, 64), torch.randn(1, 4000, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        centres = attention.centre(query, 2000)
+    assert centres.dtype == torch.float32
+    assert len(centres.unique()) > 3900

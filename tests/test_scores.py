@@ -102,6 +102,28 @@ def test_the_fused_scaled_dot_keeps_no_weights_until_they_are_recorded(monkeypat
     close(attention(query, key, key), expected)
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (3, 2)])
+@pytest.mark.parametrize("mask", [None, (64,), (1, 64), (64, 64)])
+def test_the_fused_scaled_dot_saves_nothing_as_large_as_all_scores(batch, mask):
+    query, key, value = (draw(*batch, 64, 8).requires_grad_() for _ in range(3))
+    mask = None if mask is None else draw(*mask) > 0
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
+        ScaledDot()(query, key, value, mask)
+    own = 0 if mask is None else mask.numel()
+    assert saved
+    assert max(x.untyped_storage().nbytes() / x.itemsize for x in saved) <= max(query.numel(), own)
+
+
+@pytest.mark.parametrize("attention", [Dot(), ScaledDot(), Cosine()])
+@pytest.mark.parametrize("query", [(1, 4, 3), (4, 3)])
+@pytest.mark.usefixtures("unchecked")
+def test_one_query_may_ask_every_sentence(attention, query):
+    query, key, mask = draw(*query), draw(2, 6, 3), draw(2, 1, 6) > -1
+    expected = [attention(query.reshape(4, 3), key[b], key[b], mask[b]) for b in range(2)]
+    close(attention(query, key, key, mask), torch.stack(expected))
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_cosine_sees_no_length(a, b):

@@ -523,3 +523,14 @@ def test_the_definition_needs_more_than_four_gigabytes_where_the_tiles_do_not():
     assert dense / n**2 * LONG**2 > 4 * 2**30
     x = torch.randn(LONG, FEATURES)
     assert peak_memory(lambda: LocalAttention(RADIUS)(x, x, x)) < 2**25
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_inputs_of_two_precisions_take_autocasts_or_are_refused():
+    query, key = drawn(1, 9, 4), drawn(1, 9, 4, seed=1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = LocalAttention(2)(query, key.bfloat16(), key.bfloat16())
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), LocalAttention(2)(query, key, key).float(), atol=0.1, rtol=0.1)
+    with pytest.raises(TypeError, match=r"one dtype, not torch\.bfloat16, torch\.float"):
+        LocalAttention(2)(query, key.bfloat16(), key.bfloat16())

@@ -7,9 +7,7 @@ from torch import nn
 from companion.attention import masked_softmax
 from companion.bahdanau import Additive
 from companion.multihead import MultiHeadAttention
-from companion.patterns import local
 from companion.scores import Bilinear, ScaledDot
-from companion.sparse import PatternAttention
 from companion.synthesizer import (
     Dense,
     FactorizedDense,
@@ -185,11 +183,6 @@ def test_other_heads_than_announced_are_an_error(name, batch):
         (lambda: FactorizedDense(4, 0, 3), "a must be at least 1, not 0"),
         (lambda: FactorizedRandom(6, 0), "rank must be at least 1, not 0"),
         (Mixture, "at least one attention, not 0"),
-        (lambda: Mixture(Random(6), PatternAttention(local(1), causal=True)), "not hear a causal attention"),
-        (
-            lambda: Mixture(Dense(4, 6), PatternAttention(local(1), causal=True)),
-            r"PatternAttention \(number 1 of 2\)",
-        ),
         (
             lambda: Mixture(Bilinear(4, 4), Random(6)),
             r"source itself as key, but Bilinear \(number 0 of 2\) projects",
@@ -200,3 +193,12 @@ def test_other_heads_than_announced_are_an_error(name, batch):
 def test_bad_sizes_are_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_table_does_not_hide_that_queries_and_values_are_of_other_batches():
+    table = Random(7)
+    queries, values = torch.randn(3, 7, 4), torch.randn(2, 7, 4)
+    with pytest.raises(RuntimeError, match="size"):
+        table(queries, values, values)
+    close(table(queries[:1], values, values), table(values, values, values))
