@@ -144,10 +144,9 @@ class Unconditional(Synthesizer):
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The contexts. Where all sequences have the same weights, their values are columns of one matrix."""
+        # The definition broadcasts, or says what is wrong.
         if query.shape[:-2] != value.shape[:-2] or not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(
-                query, key, value, mask
-            )  # the definition broadcasts, or says what is wrong
+            return super().forward(query, key, value, mask)
         weights = self._shares(query, key, mask)
         alone = value.ndim - weights.ndim
         if alone <= 0:
