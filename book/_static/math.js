@@ -4,7 +4,7 @@ if (window.MathJax) {
     async pageReady() {
       const formulas = [...document.querySelectorAll(".math")];
       while (formulas.length) {
-        await MathJax.typesetPromise(formulas.splice(0, 10));
+        await MathJax.typesetPromise(formulas.splice(0, 3));
         await new Promise((resume) => setTimeout(resume));
       }
     },
