@@ -267,7 +267,9 @@ def test_code_has_no_marks_for_what_looks_like_the_rest(html):
 
 def test_mathjax_is_complete(html):
     mathjax = html / "_static" / "mathjax"
-    assert (mathjax / "tex-chtml.js").is_file()
+    assert 'src="../_static/mathjax/startup.js"' in (html / "book" / "notation.html").read_text("utf-8")
+    assert (mathjax / "startup.js").is_file()
+    assert (mathjax / "tex-chtml.js").is_file()  # which makes the PDF
     assert (mathjax / "input" / "tex" / "extensions" / "ams.js").is_file()
     assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
 

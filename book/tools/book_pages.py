@@ -32,6 +32,11 @@ def add_colab(app, config):
         config.html_theme_options["launch_buttons"] = {"colab_url": COLAB}
 
 
+def split_mathjax(app, config):
+    """Fetch MathJax in parts, of which none holds the page up; its extension names one file that has all."""
+    config.mathjax_path = "mathjax/startup.js"
+
+
 def mend(app, page, template, context, doctree):
     """Name the folded cells, describe the page, and mend what an accessibility check finds in the HTML."""
     if "body" in context:
@@ -88,6 +93,7 @@ def plain_citations(body):
 def setup(app):
     """Connect the functions above to the build."""
     app.connect("config-inited", add_colab)
+    app.connect("config-inited", split_mathjax)
     app.connect("html-page-context", mend)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
