@@ -111,9 +111,9 @@ class FactorizedDense(Synthesizer):
     def synthesize(self, query: Float[Tensor, "*b q d"], first: int, keys: int) -> Float[Tensor, "*b q k"]:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
-        rows = math.ceil(keys / self.A.outputs)
-        products = self.B(hidden, rows).unsqueeze(-1) * self.A(hidden).unsqueeze(-2)
-        return products.flatten(-2)[..., :keys]
+        columns = self.A(hidden)
+        rows = self.B(hidden, math.ceil(keys / columns.shape[-1]))
+        return (rows.unsqueeze(-1) * columns.unsqueeze(-2)).flatten(-2)[..., :keys]
 
 
 class Unconditional(Synthesizer):
@@ -252,8 +252,8 @@ class Mixture(Attention):
         for number, attention in enumerate(attentions):
             check_kind(self, attention, Attention)
             check_hides_nothing(self, attention)
-            name = f"{type(attention).__name__} (number {number} of {len(attentions)})"
             if type(attention).project is not Attention.project:
+                name = f"{type(attention).__name__} (number {number} of {len(attentions)})"
                 raise ValueError(f"a mixture takes the source itself as key, but {name} projects it first")
         self.attentions: Any = nn.ModuleList(attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
@@ -275,7 +275,7 @@ class HeadLinear(nn.Module):
     def __init__(self, size: int, output: int, heads: int | None):
         super().__init__()
         check_positive(size=size, output=output)
-        bound, self.outputs = size**-0.5, output
+        bound = size**-0.5
         self.weight = nn.Parameter(torch.empty(_per_head(heads, size, output)).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(_per_head(heads, 1, output)).uniform_(-bound, bound))
 

@@ -213,7 +213,7 @@ def test_every_layer_but_the_lookup_tables_is_normalised():
     plain = {
         name
         for name, module in build().named_modules()
-        if isinstance(module, nn.Linear) and not hasattr(module, "parametrizations")
+        if isinstance(module, nn.Linear | nn.Conv1d) and not hasattr(module, "parametrizations")
     }
     assert plain == set()
 
@@ -221,7 +221,7 @@ def test_every_layer_but_the_lookup_tables_is_normalised():
 def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
     torch.manual_seed(0)
     model, dropped = build(embedding_size=64, hidden_size=64, layers=2, width=1, dropout=0.6), {}
-    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
+    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear | nn.Conv1d)}
     for name, layer in layers.items():
         layer.register_forward_hook(
             lambda module, inputs, output, name=name: dropped.update({name: (inputs[0] == 0).double().mean()})

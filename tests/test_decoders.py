@@ -261,7 +261,7 @@ def test_decoders_compile_as_one_graph(name, device):
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.parametrize("name", sorted({"transformer", "convs2s"} & set(MODELS)))
+@pytest.mark.parametrize("name", ["convs2s", "transformer"])
 @pytest.mark.usefixtures("unchecked")
 def test_models_without_a_recurrence_compile_as_one_graph(name, device):
     torch.compiler.reset()
