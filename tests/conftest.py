@@ -1,18 +1,15 @@
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from jaxtyping import config
-from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "book" / "tools"))
-MATH_IS_SET = "() => !window.MathJax || MathJax.startup?.promise?.then(() => true)"  # or has none to set
-torch.set_num_threads(1)  # the tensors of tests are tiny: more threads only get in each other's way
+torch.set_num_threads(
+    1
+)  # the tensors of tests are tiny: more threads only get in each other's way
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +25,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "changed" in metafunc.fixturenames:
         notebooks = sorted((ROOT / "book").glob("*.ipynb"))
         if not metafunc.config.getoption("all_notebooks"):
-            notebooks = [path for path in notebooks if path.name in changed_last()] or notebooks
+            notebooks = [
+                path for path in notebooks if path.name in changed_last()
+            ] or notebooks
         metafunc.parametrize("changed", notebooks, ids=lambda path: path.stem)
 
 
@@ -54,34 +53,3 @@ def unchecked() -> Iterator[None]:
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", before)
-
-
-@pytest.fixture(scope="session")
-def html():
-    """The folder of the built book."""
-    folder = ROOT / "_build" / "html"
-    if not (folder / "index.html").exists():
-        pytest.fail(
-            "the book is not built: run `make book` first, or `jupyter-book build . -W -n --keep-going`"
-        )
-    return folder
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
-    from browser import chromium as find
-
-    try:
-        return find()
-    except FileNotFoundError as error:
-        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    """A Chromium without a window."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()

@@ -18,7 +18,11 @@ def values(module):
 def part(parameters, prefix):
     """The parameters of one part of a model: those whose name starts with ``prefix.``."""
     start = prefix + "."
-    return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
+    return {
+        name[len(start) :]: value
+        for name, value in parameters.items()
+        if name.startswith(start)
+    }
 
 
 # Vectors
@@ -65,14 +69,18 @@ def sigmoid(x):
 def softmax(scores, mask=None):
     """α_j = m_j exp(e_j) / Σ_l m_l exp(e_l), and all zero where no m is 1"""
     mask = [True] * len(scores) if mask is None else mask
-    exponentials = [math.exp(score) if may else 0.0 for score, may in zip(scores, mask, strict=True)]
+    exponentials = [
+        math.exp(score) if may else 0.0 for score, may in zip(scores, mask, strict=True)
+    ]
     total = math.fsum(exponentials)
     return [x / total if total else 0.0 for x in exponentials]
 
 
 def additive_score(parameters, query, state):
     """e_ij = vᵀ tanh(W s_{i−1} + U h_j)   (Bahdanau et al. 2015, appendix A.1.2)"""
-    hidden = add(linear(part(parameters, "W"), query), linear(part(parameters, "U"), state))
+    hidden = add(
+        linear(part(parameters, "W"), query), linear(part(parameters, "U"), state)
+    )
     return dot(parameters["v"], tanh(hidden))
 
 
@@ -141,10 +149,14 @@ def concat_score(parameters, query, key):
 
 def mlp_score(parameters, query, key):
     """z_1 = ReLU(W q_i + U k_j + b),   z_l = ReLU(W_l z_{l−1} + b_l),   e_ij = vᵀ z_L"""
-    hidden = add(linear(part(parameters, "W"), query), linear(part(parameters, "U"), key))
+    hidden = add(
+        linear(part(parameters, "W"), query), linear(part(parameters, "U"), key)
+    )
     hidden, layer = [max(x, 0.0) for x in hidden], 0
     while f"hidden.{layer}.weight" in parameters:
-        hidden = [max(x, 0.0) for x in linear(part(parameters, f"hidden.{layer}"), hidden)]
+        hidden = [
+            max(x, 0.0) for x in linear(part(parameters, f"hidden.{layer}"), hidden)
+        ]
         layer += 1
     return dot(parameters["v"], hidden)
 
@@ -152,7 +164,9 @@ def mlp_score(parameters, query, key):
 def aligned_question(parameters, word, question):
     """f_align(p_i) = Σ_j a_ij E(q_j), a_ij ∝ exp(α(E(p_i)) · α(E(q_j)))   (Chen et al. 2017, section 3.2)"""
     dense = part(parameters, "W")
-    images = [[max(x, 0.0) for x in linear(dense, vector)] for vector in (word, *question)]
+    images = [
+        [max(x, 0.0) for x in linear(dense, vector)] for vector in (word, *question)
+    ]
     return context(softmax([dot(images[0], image) for image in images[1:]]), question)
 
 
@@ -160,7 +174,10 @@ def pattern_weights(sees, queries, keys):
     """α_ij = softmax of q_iᵀ k_j / √d among the j that ``sees(i, j)``; the last query is at the last key"""
     first = len(keys) - len(queries)
     return [
-        softmax([scaled_dot_score({}, q, k) for k in keys], [sees(first + i, j) for j in range(len(keys))])
+        softmax(
+            [scaled_dot_score({}, q, k) for k in keys],
+            [sees(first + i, j) for j in range(len(keys))],
+        )
         for i, q in enumerate(queries)
     ]
 
@@ -173,7 +190,9 @@ def fixed_sees(stride, expressive):
 
 def strided_sees(stride):
     """A⁽¹⁾ = {t, …, i}, t = max(0, i − l), ∪ A⁽²⁾ = {j ≤ i : (i − j) mod l = 0}   (the same section)"""
-    return lambda i, j: j in range(max(0, i - stride), i + 1) or (j <= i and (i - j) % stride == 0)
+    return lambda i, j: (
+        j in range(max(0, i - stride), i + 1) or (j <= i and (i - j) % stride == 0)
+    )
 
 
 # Yin et al. 2016
@@ -186,7 +205,10 @@ def match_scores(left, right):
 
 def attention_feature_map(W, scores):
     """F_i = Σ_j A_ij W_0[:, j], one for each row of A   (section 4)"""
-    return [[sum(a * w for a, w in zip(row, feature, strict=False)) for feature in W] for row in scores]
+    return [
+        [sum(a * w for a, w in zip(row, feature, strict=False)) for feature in W]
+        for row in scores
+    ]
 
 
 def wide_convolution(parameters, words):
@@ -205,7 +227,10 @@ def wide_convolution(parameters, words):
 
 def window_sums(phrases, weights, width):
     """v'_j = Σ_{k=j}^{j+w−1} a_k p_k   (sections 3 and 4)"""
-    return [context(weights[j : j + width], phrases[j : j + width]) for j in range(len(phrases) - width + 1)]
+    return [
+        context(weights[j : j + width], phrases[j : j + width])
+        for j in range(len(phrases) - width + 1)
+    ]
 
 
 def abcnn(parameters, left, right, before, after):
@@ -219,7 +244,10 @@ def abcnn(parameters, left, right, before, after):
         second = attention_feature_map(parameters["W_0"], turned)
         left = [x + f for x, f in zip(left, first, strict=True)]
         right = [x + f for x, f in zip(right, second, strict=True)]
-    left, right = wide_convolution(convolution, left), wide_convolution(convolution, right)
+    left, right = (
+        wide_convolution(convolution, left),
+        wide_convolution(convolution, right),
+    )
     rows, columns = [1 / width] * len(left), [1 / width] * len(right)
     if after:
         scores = match_scores(left, right)
@@ -238,9 +266,19 @@ def gru_cell(parameters, x, state, suffix=""):
     n = tanh(W_n x + b_n + r ∘ (U_n s + c_n))
     s' = (1 − z) ∘ n + z ∘ s
     """
-    inputs = linear({"weight": parameters["weight_ih" + suffix], "bias": parameters["bias_ih" + suffix]}, x)
+    inputs = linear(
+        {
+            "weight": parameters["weight_ih" + suffix],
+            "bias": parameters["bias_ih" + suffix],
+        },
+        x,
+    )
     states = linear(
-        {"weight": parameters["weight_hh" + suffix], "bias": parameters["bias_hh" + suffix]}, state
+        {
+            "weight": parameters["weight_hh" + suffix],
+            "bias": parameters["bias_hh" + suffix],
+        },
+        state,
     )
     n = len(state)
     reset = sigmoid(add(inputs[:n], states[:n]))
@@ -256,7 +294,9 @@ def paper_gru_cell(W, U, W_z, U_z, W_r, U_r, x, state):
     s̃ = tanh(W x + U [r ∘ s])
     s' = (1 − z) ∘ s + z ∘ s̃
     """
-    update = sigmoid(add([dot(row, x) for row in W_z], [dot(row, state) for row in U_z]))
+    update = sigmoid(
+        add([dot(row, x) for row in W_z], [dot(row, state) for row in U_z])
+    )
     reset = sigmoid(add([dot(row, x) for row in W_r], [dot(row, state) for row in U_r]))
     kept = times(reset, state)
     new = tanh(add([dot(row, x) for row in W], [dot(row, kept) for row in U]))
@@ -269,9 +309,19 @@ def lstm_cell(parameters, x, state, cell, suffix=""):
     i, f, o = σ(W x + b + U s + c), each with its own;   g = tanh(W_g x + b_g + U_g s + c_g)
     c' = f ∘ c + i ∘ g,   s' = o ∘ tanh(c')
     """
-    inputs = linear({"weight": parameters["weight_ih" + suffix], "bias": parameters["bias_ih" + suffix]}, x)
+    inputs = linear(
+        {
+            "weight": parameters["weight_ih" + suffix],
+            "bias": parameters["bias_ih" + suffix],
+        },
+        x,
+    )
     states = linear(
-        {"weight": parameters["weight_hh" + suffix], "bias": parameters["bias_hh" + suffix]}, state
+        {
+            "weight": parameters["weight_hh" + suffix],
+            "bias": parameters["bias_hh" + suffix],
+        },
+        state,
     )
     n, total = len(state), add(inputs, states)
     enter, forget, leave = (sigmoid(total[k * n : (k + 1) * n]) for k in (0, 1, 3))
@@ -300,7 +350,10 @@ def deep_output(parameters, state, embedded, looked):
 
 def encoder(parameters, source):
     """→h_j = GRU(x_j, →h_{j−1}),   ←h_j = GRU(x_j, ←h_{j+1}),   h_j = [→h_j; ←h_j]   (section 3.2)"""
-    return both_ways(part(parameters, "rnn"), [parameters["embedding.weight"][token] for token in source])
+    return both_ways(
+        part(parameters, "rnn"),
+        [parameters["embedding.weight"][token] for token in source],
+    )
 
 
 def both_ways(parameters, inputs):
@@ -334,7 +387,11 @@ def bahdanau_step(parameters, token, hidden, states, last=None):
     word = parameters["embedding.weight"][token]
     looked, weights = look(parameters, hidden, states)
     logits = deep_output(part(parameters, "output"), hidden, word, looked)
-    return logits, gru_cell(part(parameters, "cell"), word + looked, hidden), (looked, weights)
+    return (
+        logits,
+        gru_cell(part(parameters, "cell"), word + looked, hidden),
+        (looked, weights),
+    )
 
 
 def state_and_word_step(parameters, token, hidden, states, last=None):
@@ -342,7 +399,11 @@ def state_and_word_step(parameters, token, hidden, states, last=None):
     word = parameters["embedding.weight"][token]
     looked, weights = look(parameters, hidden + word, states)
     logits = deep_output(part(parameters, "output"), hidden, word, looked)
-    return logits, gru_cell(part(parameters, "cell"), word + looked, hidden), (looked, weights)
+    return (
+        logits,
+        gru_cell(part(parameters, "cell"), word + looked, hidden),
+        (looked, weights),
+    )
 
 
 def current_state_step(parameters, token, hidden, states, last=None):
@@ -351,19 +412,32 @@ def current_state_step(parameters, token, hidden, states, last=None):
     before = last[0] if last else [0.0] * len(states[0])
     hidden = gru_cell(part(parameters, "cell"), word + before, hidden)
     looked, weights = look(parameters, hidden, states)
-    return deep_output(part(parameters, "output"), hidden, word, looked), hidden, (looked, weights)
+    return (
+        deep_output(part(parameters, "output"), hidden, word, looked),
+        hidden,
+        (looked, weights),
+    )
 
 
 def location_step(parameters, token, hidden, states, last=None):
     """As Bahdanau's, with location-sensitive scores;   α_0 = 0"""
     word = parameters["embedding.weight"][token]
     attention = part(parameters, "attention")
-    features = location_features(attention["F.weight"], last[1] if last else [0.0] * len(states))
-    scores = [location_score(attention, hidden, h, f) for h, f in zip(states, features, strict=True)]
+    features = location_features(
+        attention["F.weight"], last[1] if last else [0.0] * len(states)
+    )
+    scores = [
+        location_score(attention, hidden, h, f)
+        for h, f in zip(states, features, strict=True)
+    ]
     weights = softmax(scores)
     looked = context(weights, states)
     logits = deep_output(part(parameters, "output"), hidden, word, looked)
-    return logits, gru_cell(part(parameters, "cell"), word + looked, hidden), (looked, weights)
+    return (
+        logits,
+        gru_cell(part(parameters, "cell"), word + looked, hidden),
+        (looked, weights),
+    )
 
 
 def teacher_forced(parameters, step, source, target):
@@ -391,7 +465,9 @@ def cho(parameters, source, target):
     encoder_, decoder = part(parameters, "encoder"), part(parameters, "decoder")
     state = [0.0] * len(encoder_["rnn.weight_hh_l0"][0])
     for token in source:
-        state = gru_cell(part(encoder_, "rnn"), encoder_["embedding.weight"][token], state, "_l0")
+        state = gru_cell(
+            part(encoder_, "rnn"), encoder_["embedding.weight"][token], state, "_l0"
+        )
     summary = tanh(linear(part(encoder_, "V"), state))
     hidden, logits = tanh(linear(part(decoder, "V"), summary)), []
     for token in target:
@@ -422,7 +498,9 @@ def deep_lstm_pair(parameters, source, target):
     for token in source:
         layers = deep_lstm(rnn, encoder_["embedding.weight"][token], layers)
     for token in target:
-        layers = deep_lstm(part(decoder, "rnn"), decoder["embedding.weight"][token], layers)
+        layers = deep_lstm(
+            part(decoder, "rnn"), decoder["embedding.weight"][token], layers
+        )
         logits.append(linear(part(decoder, "output"), layers[-1][0]))
     return logits
 
@@ -435,13 +513,19 @@ def convolution(parameters, image):
 
     where the filters have 2r + 1 rows and columns
     """
-    height, width, size = len(image[0]), len(image[0][0]), len(parameters["weight"][0][0])
+    height, width, size = (
+        len(image[0]),
+        len(image[0][0]),
+        len(parameters["weight"][0][0]),
+    )
     r = size // 2
     channels = []
     for filters, bias in zip(parameters["weight"], parameters["bias"], strict=True):
         channel = [[bias] * width for _ in range(height)]
         for taps, plane in zip(filters, image, strict=True):
-            for y, x, m, n in product(range(height), range(width), range(size), range(size)):
+            for y, x, m, n in product(
+                range(height), range(width), range(size), range(size)
+            ):
                 if 0 <= y + m - r < height and 0 <= x + n - r < width:
                     channel[y][x] += taps[m][n] * plane[y + m - r][x + n - r]
         channels.append([[max(number, 0.0) for number in row] for row in channel])
@@ -452,7 +536,10 @@ def halved(image):
     """out(y, x) = the largest of the four pixels (2y or 2y + 1, 2x or 2x + 1)"""
     return [
         [
-            [max(plane[y][x], plane[y + 1][x], plane[y][x + 1], plane[y + 1][x + 1]) for x in range(0, n, 2)]
+            [
+                max(plane[y][x], plane[y + 1][x], plane[y][x + 1], plane[y + 1][x + 1])
+                for x in range(0, n, 2)
+            ]
             for y in range(0, n, 2)
         ]
         for plane in image
@@ -480,16 +567,22 @@ def captioner(parameters, states, target, looks=None):
     h_t, c_t = LSTM([y_{t−1}; ẑ_t], h_{t−1}, c_{t−1}),   logits = L_o (E y_{t−1} + L_h h_t + L_z ẑ_t)   (7)
     """
     mean = [math.fsum(numbers) / len(states) for numbers in zip(*states, strict=True)]
-    hidden, cell = (tanh(linear(part(parameters, name), mean)) for name in ("W_h", "W_c"))
+    hidden, cell = (
+        tanh(linear(part(parameters, name), mean)) for name in ("W_h", "W_c")
+    )
     logits, probabilities = [], []
     for t, token in enumerate(target):
         word = parameters["embedding.weight"][token]
         _, weights = look(parameters, hidden, states)
         (gate,) = sigmoid(linear(part(parameters, "f_beta"), hidden))
-        seen = [gate * number for number in context(looks[t] if looks else weights, states)]
+        seen = [
+            gate * number for number in context(looks[t] if looks else weights, states)
+        ]
         hidden, cell = lstm_cell(part(parameters, "cell"), word + seen, hidden, cell)
         output = part(parameters, "output")
-        together = add(word, linear(part(output, "L_h"), hidden), linear(part(output, "L_z"), seen))
+        together = add(
+            word, linear(part(output, "L_h"), hidden), linear(part(output, "L_z"), seen)
+        )
         logits.append(linear(part(output, "L_o"), together))
         probabilities.append(weights)
     return logits, probabilities
@@ -497,7 +590,9 @@ def captioner(parameters, states, target, looks=None):
 
 def doubly_stochastic(weights, weight=1.0):
     """λ Σ_i (1 − Σ_t α_ti)²   (section 4.2.1, equation 14); ``weights`` holds one list a step"""
-    return weight * math.fsum((1 - math.fsum(received)) ** 2 for received in zip(*weights, strict=True))
+    return weight * math.fsum(
+        (1 - math.fsum(received)) ** 2 for received in zip(*weights, strict=True)
+    )
 
 
 def entropy(probabilities):
@@ -519,7 +614,9 @@ def reinforce(log_prob, rewards, baseline, entropies, policy_weight, entropy_wei
 
 def global_weights(score):
     """a_t(s) = exp(e_ts) / Σ_s' exp(e_ts')   (equation 7)"""
-    return lambda parameters, query, states, t: softmax([score(parameters, query, h) for h in states])
+    return lambda parameters, query, states, t: softmax(
+        [score(parameters, query, h) for h in states]
+    )
 
 
 def location_weights(parameters, query, states, t):
@@ -535,7 +632,9 @@ def window_weights(score, parameters, query, states, centre, radius):
 
 def local_m_weights(score, radius):
     """p_t = t   (section 3.2)"""
-    return lambda parameters, query, states, t: window_weights(score, parameters, query, states, t, radius)
+    return lambda parameters, query, states, t: window_weights(
+        score, parameters, query, states, t, radius
+    )
 
 
 def predicted_centre(parameters, query, length):
@@ -550,7 +649,10 @@ def local_p_weights(score, radius):
     def weights(parameters, query, states, t):
         centre, sigma = predicted_centre(parameters, query, len(states)), radius / 2
         around = window_weights(score, parameters, query, states, centre, radius)
-        return [a * math.exp(-((s - centre) ** 2) / (2 * sigma**2)) for s, a in enumerate(around)]
+        return [
+            a * math.exp(-((s - centre) ** 2) / (2 * sigma**2))
+            for s, a in enumerate(around)
+        ]
 
     return weights
 
@@ -571,7 +673,9 @@ def luong(parameters, look, source, target, input_feeding):
         states.append(layers[-1][0])
     for t, token in enumerate(target):
         word = decoder["embedding.weight"][token]
-        layers = deep_lstm(part(decoder, "rnn"), word + fed if input_feeding else word, layers)
+        layers = deep_lstm(
+            part(decoder, "rnn"), word + fed if input_feeding else word, layers
+        )
         query = layers[-1][0]
         weights.append(look(part(decoder, "attention"), query, states, t))
         fed = tanh(linear(part(decoder, "W_c"), context(weights[-1], states) + query))
@@ -585,7 +689,9 @@ def luong(parameters, look, source, target, input_feeding):
 def normalised(parameters):
     """w = g v / |v| for each output   (Salimans and Kingma 2016, equation 2)"""
     scales, directions = parameters["parametrizations.weight.original0"], []
-    for (scale,), direction in zip(scales, parameters["parametrizations.weight.original1"], strict=True):
+    for (scale,), direction in zip(
+        scales, parameters["parametrizations.weight.original1"], strict=True
+    ):
         length = math.sqrt(dot(direction, direction))
         directions.append([scale * x / length for x in direction])
     return {"weight": directions, "bias": parameters["bias"]}
@@ -603,9 +709,12 @@ def gated_block(parameters, inputs, before, after):
     size, outputs = len(inputs[0]), []
     for i in range(len(inputs)):
         window = [
-            inputs[j] if 0 <= j < len(inputs) else [0.0] * size for j in range(i - before, i + after + 1)
+            inputs[j] if 0 <= j < len(inputs) else [0.0] * size
+            for j in range(i - before, i + after + 1)
         ]
-        seen = [word[feature] for feature in range(size) for word in window]  # as the weights are laid out
+        seen = [
+            word[feature] for feature in range(size) for word in window
+        ]  # as the weights are laid out
         y = linear(convolution, seen)
         gated = times(y[:size], sigmoid(y[size:]))
         outputs.append([math.sqrt(0.5) * x for x in add(gated, inputs[i])])
@@ -614,7 +723,10 @@ def gated_block(parameters, inputs, before, after):
 
 def with_positions(parameters, tokens):
     """e_j = w_j + p_j   (section 3.1)"""
-    words, places = parameters["embedding.weight"], parameters["position.embedding.weight"]
+    words, places = (
+        parameters["embedding.weight"],
+        parameters["position.embedding.weight"],
+    )
     return [add(words[token], places[j]) for j, token in enumerate(tokens)]
 
 
@@ -641,10 +753,18 @@ def convs2s(parameters, source, target):
     for layer in several(part(decoder, "layers")):
         block = part(layer, "block")
         h = gated_block(block, h, block_width(block) - 1, 0)
-        queries = [add(linear(normalised(part(layer, "W_d")), x), y) for x, y in zip(h, g, strict=True)]
+        queries = [
+            add(linear(normalised(part(layer, "W_d")), x), y)
+            for x, y in zip(h, g, strict=True)
+        ]
         looks.append([softmax([dot(d, x) for x in z]) for d in queries])
-        found = [[m * math.sqrt(1 / m) * x for x in context(a, values_)] for a in looks[-1]]
-        h = [add(x, linear(normalised(part(layer, "W_c")), c)) for x, c in zip(h, found, strict=True)]
+        found = [
+            [m * math.sqrt(1 / m) * x for x in context(a, values_)] for a in looks[-1]
+        ]
+        h = [
+            add(x, linear(normalised(part(layer, "W_c")), c))
+            for x, c in zip(h, found, strict=True)
+        ]
     h = [linear(normalised(part(decoder, "to_embedding")), x) for x in h]
     return [linear(normalised(part(decoder, "output")), x) for x in h], looks
 
@@ -664,13 +784,17 @@ def sinusoids(position, size):
 def multi_head(parameters, queries, source, heads, masks):
     """[head_1; …; head_h] W_O,   head_i = attention(Q W_Q,i, K W_K,i, V W_V,i)   (section 3.2.2)"""
     q = [linear(part(parameters, "W_Q"), x) for x in queries]
-    k, v = ([linear(part(parameters, name), x) for x in source] for name in ("W_K", "W_V"))
+    k, v = (
+        [linear(part(parameters, name), x) for x in source] for name in ("W_K", "W_V")
+    )
     size, outputs = len(q[0]) // heads, []
     for query, mask in zip(q, masks, strict=True):
         joined = []
         for head in range(heads):
             own = slice(head * size, (head + 1) * size)
-            weights = softmax([scaled_dot_score({}, query[own], key[own]) for key in k], mask)
+            weights = softmax(
+                [scaled_dot_score({}, query[own], key[own]) for key in k], mask
+            )
             joined += context(weights, [value[own] for value in v])
         outputs.append(linear(part(parameters, "W_O"), joined))
     return outputs
@@ -679,8 +803,13 @@ def multi_head(parameters, queries, source, heads, masks):
 def layer_norm(parameters, x):
     """g ∘ (x − μ) / σ + b, where PyTorch adds 10⁻⁵ to the variance σ²   (Ba et al. 2016, equation 4)"""
     mean = math.fsum(x) / len(x)
-    deviation = math.sqrt(math.fsum((number - mean) ** 2 for number in x) / len(x) + 1e-5)
-    return add(times(parameters["weight"], [(y - mean) / deviation for y in x]), parameters["bias"])
+    deviation = math.sqrt(
+        math.fsum((number - mean) ** 2 for number in x) / len(x) + 1e-5
+    )
+    return add(
+        times(parameters["weight"], [(y - mean) / deviation for y in x]),
+        parameters["bias"],
+    )
 
 
 def post_norm(parameters, x, change):
@@ -701,7 +830,9 @@ def transformer_layer(parameters, x, heads, masks, states=None):
     x = post_norm(part(parameters, "around_attention"), x, looked)
     if states is not None:
         everything = [[True] * len(states)] * len(x)
-        looked = multi_head(part(parameters, "source_attention"), x, states, heads, everything)
+        looked = multi_head(
+            part(parameters, "source_attention"), x, states, heads, everything
+        )
         x = post_norm(part(parameters, "around_source"), x, looked)
     thought = [feed_forward(part(parameters, "feed_forward"), word) for word in x]
     return post_norm(part(parameters, "around_feed_forward"), x, thought)
@@ -721,10 +852,14 @@ def transformer(parameters, source, target, heads):
     encoder_, decoder = part(parameters, "encoder"), part(parameters, "decoder")
     states = embedded(encoder_, source)
     for layer in several(part(encoder_, "layers")):
-        states = transformer_layer(layer, states, heads, [[True] * len(source)] * len(source))
+        states = transformer_layer(
+            layer, states, heads, [[True] * len(source)] * len(source)
+        )
     x, n = embedded(decoder, target), len(target)
     for layer in several(part(decoder, "layers")):
-        x = transformer_layer(layer, x, heads, [[j <= i for j in range(n)] for i in range(n)], states)
+        x = transformer_layer(
+            layer, x, heads, [[j <= i for j in range(n)] for i in range(n)], states
+        )
     return [linear({"weight": decoder["embedding.weight"]}, word) for word in x]
 
 
@@ -741,8 +876,13 @@ def gnmt_score(log_prob, weights, length_power, coverage_factor):
 
     ``weights`` holds one list for each word of Y, of one weight for each word of X.
     """
-    coverage = sum(math.log(min(sum(to_word), 1.0)) for to_word in zip(*weights, strict=True))
-    return log_prob / length_penalty(len(weights), length_power) + coverage_factor * coverage
+    coverage = sum(
+        math.log(min(sum(to_word), 1.0)) for to_word in zip(*weights, strict=True)
+    )
+    return (
+        log_prob / length_penalty(len(weights), length_power)
+        + coverage_factor * coverage
+    )
 
 
 def all_sentences(vocabulary, max_length):
@@ -756,8 +896,13 @@ def all_sentences(vocabulary, max_length):
 
 def exhaustive(log_prob, vocabulary, max_length, penalty=0.0):
     """argmax_Y log p(Y) / lp(Y) by looking at every sentence: all of them, best first, with log p(Y)."""
-    found = [(sentence, log_prob(sentence)) for sentence in all_sentences(vocabulary, max_length)]
-    return sorted(found, key=lambda pair: -pair[1] / length_penalty(len(pair[0]), penalty))
+    found = [
+        (sentence, log_prob(sentence))
+        for sentence in all_sentences(vocabulary, max_length)
+    ]
+    return sorted(
+        found, key=lambda pair: -pair[1] / length_penalty(len(pair[0]), penalty)
+    )
 
 
 def beam(next_log_probs, max_length, width, penalty=0.0):
@@ -787,9 +932,12 @@ def beam(next_log_probs, max_length, width, penalty=0.0):
 def layer(parameters, x, head):
     """x W + b, of one head where there are several"""
     weight, bias = (
-        parameters[name] if head is None else parameters[name][head] for name in ("weight", "bias")
+        parameters[name] if head is None else parameters[name][head]
+        for name in ("weight", "bias")
     )
-    return [dot(x, [row[e] for row in weight]) + bias[0][e] for e in range(len(bias[0]))]
+    return [
+        dot(x, [row[e] for row in weight]) + bias[0][e] for e in range(len(bias[0]))
+    ]
 
 
 def relu(x):
@@ -820,7 +968,10 @@ def random_scores(parameters, x, i, length, head=None):
 
 def factorized_random_scores(parameters, x, i, length, head=None):
     """(R_1 R_2ᵀ)_i   (section 3.3)"""
-    first, second = (parameters[name] if head is None else parameters[name][head] for name in ("R_1", "R_2"))
+    first, second = (
+        parameters[name] if head is None else parameters[name][head]
+        for name in ("R_1", "R_2")
+    )
     return [dot(first[i], row) for row in second[:length]]
 
 
@@ -835,8 +986,14 @@ def columns(matrix):
 def attention_over_attention(scores):
     """s_i = Σ_t α(t)_i β_t   (section 3): a row of M for each word of the document, none is padding"""
     alpha = [softmax(column) for column in columns(scores)]
-    beta = [math.fsum(column) / len(scores) for column in columns([softmax(row) for row in scores])]
-    return [math.fsum(a[i] * b for a, b in zip(alpha, beta, strict=True)) for i in range(len(scores))]
+    beta = [
+        math.fsum(column) / len(scores)
+        for column in columns([softmax(row) for row in scores])
+    ]
+    return [
+        math.fsum(a[i] * b for a, b in zip(alpha, beta, strict=True))
+        for i in range(len(scores))
+    ]
 
 
 # Hierarchical attention (Yang et al. 2016)
@@ -849,7 +1006,10 @@ def hidden_dot_score(parameters, query, state):
 
 def attention_pooling(parameters, states):
     """α_j = softmax_j(uᵀ u_j),   Σ_j α_j h_j   (equations 6 and 7)"""
-    scores = [hidden_dot_score(part(parameters, "attention"), parameters["query"], state) for state in states]
+    scores = [
+        hidden_dot_score(part(parameters, "attention"), parameters["query"], state)
+        for state in states
+    ]
     weights = softmax(scores)
     return context(weights, states), weights
 

@@ -12,11 +12,39 @@ import companion
 ROOT = Path(companion.__file__).parent
 
 LAYERS = [
-    {"attention", "state", "patterns", "position", "residual", "embedding", "recurrent", "data"},
-    {"scores", "bahdanau", "luong", "hard", "synthesizer", "multihead", "sparse", "flex", "pooling"}
-    | {"attention_over_attention", "queries", "location", "gumbel", "local", "aligned", "convolution"}
+    {
+        "attention",
+        "state",
+        "patterns",
+        "position",
+        "residual",
+        "embedding",
+        "recurrent",
+        "data",
+    },
+    {
+        "scores",
+        "bahdanau",
+        "luong",
+        "hard",
+        "synthesizer",
+        "multihead",
+        "sparse",
+        "flex",
+        "pooling",
+    }
+    | {
+        "attention_over_attention",
+        "queries",
+        "location",
+        "gumbel",
+        "local",
+        "aligned",
+        "convolution",
+    }
     | {"tiles", "partial", "blocks"},
-    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"} | {"language"},
+    {"hierarchical", "seq2seq", "transformer", "convs2s", "captioner", "classifier"}
+    | {"language"},
 ]
 # What else a file of a layer may import, from its own layer.
 SIDEWAYS = {
@@ -66,10 +94,21 @@ BESIDE = {
     "exercises": LAYERS[0] | LAYERS[1],
 }
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    ): path
     for path in sorted(ROOT.rglob("*.py"))
 }
-HEAVY = ("accelerate", "babel", "matplotlib", "num2words", "pooch", "sacrebleu", "sklearn", "spacy")
+HEAVY = (
+    "accelerate",
+    "babel",
+    "matplotlib",
+    "num2words",
+    "pooch",
+    "sacrebleu",
+    "sklearn",
+    "spacy",
+)
 
 
 def imported(text):
@@ -79,10 +118,20 @@ def imported(text):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: a relative import; write it in full"
+            assert node.level == 0, (
+                f"line {node.lineno}: a relative import; write it in full"
+            )
             inside = node.module == "companion"
-            found |= {f"companion.{alias.name}" for alias in node.names} if inside else {node.module}
-    return {name.removeprefix("companion.") for name in found if name.split(".")[0] == "companion"}
+            found |= (
+                {f"companion.{alias.name}" for alias in node.names}
+                if inside
+                else {node.module}
+            )
+    return {
+        name.removeprefix("companion.")
+        for name in found
+        if name.split(".")[0] == "companion"
+    }
 
 
 def allowed(module):
@@ -111,7 +160,9 @@ def test_the_package_itself_imports_none_of_its_files():
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {"__init__"}))
 def test_imports_go_down_only(module):
     placed = {*set().union(*LAYERS), *BESIDE, "experiments"}
-    assert module.split(".")[0] in placed, f"say in tests/test_imports.py where {module} belongs"
+    assert module.split(".")[0] in placed, (
+        f"say in tests/test_imports.py where {module} belongs"
+    )
     assert violations(module, MODULES[module].read_text()) == set()
 
 
@@ -128,24 +179,40 @@ def test_only_the_searches_can_be_imported_from_two_places():
 @pytest.mark.parametrize("module", MODULES)
 def test_annotations_are_evaluated(module):
     tree = ast.parse(MODULES[module].read_text())
-    futures = [x for x in ast.walk(tree) if isinstance(x, ast.ImportFrom) and x.module == "__future__"]
+    futures = [
+        x
+        for x in ast.walk(tree)
+        if isinstance(x, ast.ImportFrom) and x.module == "__future__"
+    ]
     assert futures == []
 
 
 @pytest.mark.parametrize(
     ("module", "text", "expected"),
     [
-        ("attention", "import torch\nfrom companion.state import Step", {"state"}),
-        ("bahdanau", "from companion.attention import Attention", set()),
+        (
+            "attention",
+            "import torch\nfrom companion.decoding.state import Step",
+            {"state"},
+        ),
+        ("bahdanau", "from companion.attention.base import Attention", set()),
         ("bahdanau", "def f():\n    from companion import seq2seq", {"seq2seq"}),
-        ("luong", "import companion.bahdanau", {"bahdanau"}),
-        ("queries", "from companion.bahdanau import Decoder", set()),
-        ("seq2seq", "from companion.transformer import Transformer", {"transformer"}),
+        ("luong", "import companion.models.bahdanau", {"bahdanau"}),
+        ("queries", "from companion.models.bahdanau import Decoder", set()),
+        (
+            "seq2seq",
+            "from companion.models.transformer import Transformer",
+            {"transformer"},
+        ),
         ("decoding", "from companion.data.batching import Batch", {"data.batching"}),
         ("decoding", "from companion.statement import x", {"statement"}),
         ("training", "from companion import bahdanau, checkpoint", {"bahdanau"}),
         ("data.numbers", "from companion.data.vocabulary import PAD", set()),
-        ("data.numbers", "from companion.attention import Attention", {"attention"}),
+        (
+            "data.numbers",
+            "from companion.attention.base import Attention",
+            {"attention"},
+        ),
         ("experiments.multi30k", "from companion import seq2seq, training", set()),
     ],
 )
@@ -157,11 +224,13 @@ def test_the_rule_itself(module, text, expected):
     "modules",
     [
         "companion",
-        "companion.queries, companion.location, companion.seq2seq, companion.decoding, companion.patterns",
-        "companion.captioner, companion.data.scenes",
+        "companion.models.bahdanau, companion.models.bahdanau, companion.models.seq2seq, companion.decoding.sampling, companion.attention.masks",
+        "companion.models.show_attend_tell, companion.data.scenes",
     ],
 )
 def test_models_do_not_wait_for_what_they_do_not_need(modules):
     program = f"import sys, {modules}; print([x for x in {HEAVY} if x in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == "[]"

@@ -5,26 +5,36 @@ Their parameters are drawn as large as after training, those of padding too, so 
 
 import torch
 
-from companion import luong
-from companion import transformer as transformers
-from companion.bahdanau import Additive, Decoder, Encoder
-from companion.captioner import Captioner
-from companion.convs2s import ConvS2S
-from companion.local import LocalM, LocalP, Location
-from companion.location import LocationDecoder, LocationSensitive
-from companion.queries import CurrentStateDecoder, StateAndWordDecoder
-from companion.residual import PostNorm, PreNorm
-from companion.scores import Bilinear, Concat, Dot
-from companion.seq2seq import (
+from companion.attention import (
+    Additive,
+    Bilinear,
+    Concat,
+    Dot,
+    LocalM,
+    LocalP,
+    Location,
+    LocationSensitive,
+    SparseAttention,
+)
+from companion.layers import BahdanauEncoder, PostNorm, PreNorm
+from companion.models import (
+    BahdanauDecoder,
+    Captioner,
     ChoDecoder,
     ChoEncoder,
+    ConvS2S,
+    CurrentStateDecoder,
     EncoderDecoder,
+    LocationSensitiveDecoder,
     LSTMEncoder,
+    StateAndWordDecoder,
     SutskeverDecoder,
     SutskeverEncoder,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    luong,
 )
-from companion.sparse import SparseAttention
-from companion.transformer import DecoderLayer, EncoderLayer
+from companion.models import transformer as transformers
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
@@ -41,18 +51,20 @@ def spread(module, seed=0):
 def with_attention(decoder, attention):
     return spread(
         EncoderDecoder(
-            Encoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            BahdanauEncoder(SOURCE_WORDS, EMBEDDING, ENCODER),
             decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention),
         )
     )
 
 
 def bahdanau():
-    return with_attention(Decoder, Additive(HIDDEN, STATES, ATTENTION))
+    return with_attention(BahdanauDecoder, Additive(HIDDEN, STATES, ATTENTION))
 
 
 def state_and_word():
-    return with_attention(StateAndWordDecoder, Additive(HIDDEN + EMBEDDING, STATES, ATTENTION))
+    return with_attention(
+        StateAndWordDecoder, Additive(HIDDEN + EMBEDDING, STATES, ATTENTION)
+    )
 
 
 def current_state():
@@ -60,7 +72,10 @@ def current_state():
 
 
 def location():
-    return with_attention(LocationDecoder, LocationSensitive(HIDDEN, STATES, ATTENTION, channels=2, width=3))
+    return with_attention(
+        LocationSensitiveDecoder,
+        LocationSensitive(HIDDEN, STATES, ATTENTION, channels=2, width=3),
+    )
 
 
 def captioner():
@@ -79,7 +94,8 @@ def cho():
 def with_lstm(encoder):
     return spread(
         EncoderDecoder(
-            encoder(SOURCE_WORDS, EMBEDDING, HIDDEN), SutskeverDecoder(TARGET_WORDS, EMBEDDING, HIDDEN)
+            encoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
+            SutskeverDecoder(TARGET_WORDS, EMBEDDING, HIDDEN),
         )
     )
 
@@ -92,10 +108,10 @@ def sutskever():
     return with_lstm(SutskeverEncoder)
 
 
-def with_luong(attention, decoder=luong.Decoder):
+def with_luong(attention, decoder=luong.LuongDecoder):
     return spread(
         EncoderDecoder(
-            luong.Encoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
+            luong.LuongEncoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
             decoder(TARGET_WORDS, EMBEDDING, HIDDEN, attention),
         )
     )
@@ -130,7 +146,9 @@ def input_feeding():
 
 
 def local_m_input_feeding():
-    return with_luong(LocalM(Bilinear(HIDDEN, HIDDEN), RADIUS), luong.InputFeedingDecoder)
+    return with_luong(
+        LocalM(Bilinear(HIDDEN, HIDDEN), RADIUS), luong.InputFeedingDecoder
+    )
 
 
 def local_p_input_feeding():
@@ -139,13 +157,23 @@ def local_p_input_feeding():
 
 def transformer(residual=PostNorm, to_both_sides=None, looking_back=None):
     """Both sides with two layers; the attentions may be others than scaled dot-product."""
-    sizes = {"size": HIDDEN, "heads": 2, "hidden": ATTENTION, "dropout": 0.0, "residual": residual}
-    encoders = [EncoderLayer(**sizes, attention=to_both_sides) for _ in range(2)]
-    decoders = [DecoderLayer(**sizes, attention=looking_back) for _ in range(2)]
+    sizes = {
+        "size": HIDDEN,
+        "heads": 2,
+        "hidden": ATTENTION,
+        "dropout": 0.0,
+        "residual": residual,
+    }
+    encoders = [
+        TransformerEncoderLayer(**sizes, attention=to_both_sides) for _ in range(2)
+    ]
+    decoders = [
+        TransformerDecoderLayer(**sizes, attention=looking_back) for _ in range(2)
+    ]
     return spread(
         EncoderDecoder(
-            transformers.Encoder(SOURCE_WORDS, encoders, 0.0),
-            transformers.Decoder(TARGET_WORDS, decoders, 0.0),
+            transformers.TransformerEncoder(SOURCE_WORDS, encoders, 0.0),
+            transformers.TransformerDecoder(TARGET_WORDS, decoders, 0.0),
         )
     )
 
@@ -156,11 +184,24 @@ def pre_norm_transformer():
 
 def sparse_transformer():
     """No layer sees every word, but two do."""
-    return transformer(PostNorm, SparseAttention(1, 3), SparseAttention(1, 2, causal=True))
+    return transformer(
+        PostNorm, SparseAttention(1, 3), SparseAttention(1, 2, causal=True)
+    )
 
 
 def convs2s():
-    return spread(ConvS2S(SOURCE_WORDS, TARGET_WORDS, EMBEDDING, HIDDEN, 2, 3, dropout=0.0, max_length=16))
+    return spread(
+        ConvS2S(
+            SOURCE_WORDS,
+            TARGET_WORDS,
+            EMBEDDING,
+            HIDDEN,
+            2,
+            3,
+            dropout=0.0,
+            max_length=16,
+        )
+    )
 
 
 MODELS = {
@@ -193,12 +234,24 @@ GROWING = [
 ]  # with the sentence, so does the state
 SILENT = {"cho", "lstm", "sutskever", "convs2s", *GROWING}
 ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step says where it looked
-GLOBAL = [name for name in ATTENTIVE if not name.startswith("local_")]  # all words have their share
+GLOBAL = [
+    name for name in ATTENTIVE if not name.startswith("local_")
+]  # all words have their share
 # Without nn.GRU and nn.LSTM, which do not compile; sparse attention does in tests/test_sparse.py.
-COMPILED = ["bahdanau", "captioner", "convs2s", "current_state", "location", "state_and_word", *GROWING[:2]]
+COMPILED = [
+    "bahdanau",
+    "captioner",
+    "convs2s",
+    "current_state",
+    "location",
+    "state_and_word",
+    *GROWING[:2],
+]
 
 # Sentences of different length, and targets that end before their padding.
-SOURCE = torch.tensor([[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]])
+SOURCE = torch.tensor(
+    [[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]]
+)
 TARGET = torch.tensor([[1, 4, 3, 4, 0], [1, 3, 0, 0, 0], [1, 4, 4, 3, 3]])
 
 
@@ -213,4 +266,6 @@ def close(found, expected):
         if isinstance(expected, torch.Tensor)
         else torch.tensor(expected, dtype=torch.float64)
     )
-    torch.testing.assert_close(found.detach(), expected.to(found.dtype), atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(
+        found.detach(), expected.to(found.dtype), atol=1e-10, rtol=1e-10
+    )

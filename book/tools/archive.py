@@ -15,5 +15,7 @@ def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
         for name, content in members:
             member = zipfile.ZipInfo(name, EPOCH)
             member.external_attr = PLAIN_FILE
-            member.compress_type = zipfile.ZIP_STORED if name == AS_IT_IS else zipfile.ZIP_DEFLATED
+            member.compress_type = (
+                zipfile.ZIP_STORED if name == AS_IT_IS else zipfile.ZIP_DEFLATED
+            )
             archive.writestr(member, content)

@@ -19,9 +19,15 @@ FOLDED = re.compile(
     r'<span class="c1">#@title (.*?)</span>)'
 )
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
-PLAIN = re.compile(r'<span class="(?:pre|[npsw])">([^<]*)</span>')  # in a signature no style sheet knows them
-PLAIN_CODE = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')  # of the colour that code has anyway
-FORMULA = re.compile(r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL)
+PLAIN = re.compile(
+    r'<span class="(?:pre|[npsw])">([^<]*)</span>'
+)  # in a signature no style sheet knows them
+PLAIN_CODE = re.compile(
+    r'<span class="(?:n|nn|p|w)">([^<]*)</span>'
+)  # of the colour that code has anyway
+FORMULA = re.compile(
+    r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
+)
 LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
 DESCRIBED = 80, 155  # the letters that a description has at least, and at most
 
@@ -40,14 +46,18 @@ def split_mathjax(app, config):
 def mend(app, page, template, context, doctree):
     """Name the folded cells, describe the page, and mend what an accessibility check finds in the HTML."""
     if "body" in context:
-        body = FOLDED.sub(r'<summary><p class="admonition-title">\2</p></summary>\1', context["body"])
+        body = FOLDED.sub(
+            r'<summary><p class="admonition-title">\2</p></summary>\1', context["body"]
+        )
         body = SIGNATURE.sub(lambda signature: plain_lines(signature[0]), body)
         body = PLAIN_CODE.sub(r"\1", body)
         body = FORMULA.sub(roomy, body)
         context["body"] = plain_citations(body)
     if doctree is not None:
         description = html.escape(describe(doctree))
-        context["metatags"] += f'\n    <meta name="description" content="{description}" />'
+        context["metatags"] += (
+            f'\n    <meta name="description" content="{description}" />'
+        )
 
 
 def describe(doctree):
@@ -66,7 +76,9 @@ def roomy(formula):
     lines = LINE.split(tex)
     tall = sum(r"\frac" in line for line in lines)
     summed = sum(r"\sum" in line and r"\frac" not in line for line in lines)
-    height = 4.5 + 1.7 * (len(lines) - 1) + 1.7 * tall + 1.4 * summed  # of a letter; fitted to the book's own
+    height = (
+        4.5 + 1.7 * (len(lines) - 1) + 1.7 * tall + 1.4 * summed
+    )  # of a letter; fitted to the book's own
     return f'<div class="{classes}"{attributes} style="--height: {height:.1f}em">{tex}</div>'
 
 
@@ -79,7 +91,9 @@ def plain_lines(signature):
     while found:
         signature, found = PLAIN.subn(r"\1", signature)
     for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
-        signature = signature.replace(f"<{tag}>", f'<span class="{name}">').replace(f"</{tag}>", "</span>")
+        signature = signature.replace(f"<{tag}>", f'<span class="{name}">').replace(
+            f"</{tag}>", "</span>"
+        )
     return signature
 
 

@@ -57,9 +57,16 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
     mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "document.html"
-        fields = {"title": escape(book.title), "style": style, "body": body, "mathjax": mathjax}
+        fields = {
+            "title": escape(book.title),
+            "style": style,
+            "body": body,
+            "mathjax": mathjax,
+        }
         path.write_text(DOCUMENT.format(**fields), "utf-8")
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox"]
+        )
         page = browser.new_page(offline=True)
         page.set_default_timeout(300_000)
         page.goto(path.as_uri())

@@ -19,21 +19,30 @@ NAME = "attention"
 KINDS = {
     "pdf": ("PDF", "to print, or to read without a browser"),
     "epub": ("ePub", "for a reader of electronic books"),
-    "zip": ("the pages themselves", "to unpack anywhere, and to open without a network"),
+    "zip": (
+        "the pages themselves",
+        "to unpack anywhere, and to open without a network",
+    ),
 }
-PLACE = re.compile(r'(<div class="downloads docutils container">).*?(</div>)', re.DOTALL)
+PLACE = re.compile(
+    r'(<div class="downloads docutils container">).*?(</div>)', re.DOTALL
+)
 WELCOME = Path("book", "index.html")
 READY = "ready"  # the mark of `make` that the pages are complete
 
 
 def write_zip(html: Path, path: Path) -> None:
     """Write all files of the built pages into one zip file, in which they have a folder of their own."""
-    write_archive(path, ((f"{NAME}/{name}", (html / name).read_bytes()) for name in files(html)))
+    write_archive(
+        path, ((f"{NAME}/{name}", (html / name).read_bytes()) for name in files(html))
+    )
 
 
 def files(html: Path) -> list[str]:
     """The files of the built pages, in order, without what only the building needs."""
-    names = sorted(path.relative_to(html).as_posix() for path in html.rglob("*") if path.is_file())
+    names = sorted(
+        path.relative_to(html).as_posix() for path in html.rglob("*") if path.is_file()
+    )
     return [name for name in names if name != READY and not name.startswith(".")]
 
 
@@ -43,7 +52,9 @@ def write_site(html: Path, folder: Path, site: Path) -> None:
     for name in files(html):
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(html / name, site / name)
-    made = [path for path in (folder / f"{NAME}.{kind}" for kind in KINDS) if path.is_file()]
+    made = [
+        path for path in (folder / f"{NAME}.{kind}" for kind in KINDS) if path.is_file()
+    ]
     if made:
         target = site / "downloads"
         target.mkdir()
@@ -60,7 +71,9 @@ def linked(page: str, made: list[Path]) -> str:
         ValueError: the page has no place for them.
     """
     items = "".join(f"<li>{link(path)}</li>" for path in made)
-    text, count = PLACE.subn(rf"\1<p><strong>To keep.</strong> The whole book:</p><ul>{items}</ul>\2", page)
+    text, count = PLACE.subn(
+        rf"\1<p><strong>To keep.</strong> The whole book:</p><ul>{items}</ul>\2", page
+    )
     if count != 1:
         raise ValueError(f"the welcome page has {count} places for downloads, not 1")
     return text
@@ -78,7 +91,12 @@ def main(arguments: list[str] | None = None) -> None:
     writers = {"pdf": write_pdf, "epub": write_epub, "zip": write_zip}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="+", choices=[*writers, "site"])
-    parser.add_argument("--build", type=Path, default=ROOT / "_build", help="the folder with the built html")
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=ROOT / "_build",
+        help="the folder with the built html",
+    )
     options = parser.parse_args(arguments)
     html, folder = options.build / "html", options.build / "downloads"
     if not (html / "index.html").is_file():

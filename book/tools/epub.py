@@ -68,7 +68,9 @@ TYPES = {".xhtml": "application/xhtml+xml", ".css": "text/css", ".png": "image/p
 def write_epub(html: Path, path: Path) -> None:
     """Write the book that is built in the folder ``html`` into the file ``path``."""
     book = read_book(html)
-    relink(book.pages, lambda name, fragment: f"{name}.xhtml#{fragment}".removesuffix("#"))
+    relink(
+        book.pages, lambda name, fragment: f"{name}.xhtml#{fragment}".removesuffix("#")
+    )
     formulas = [formula for page in book.pages for formula in page.body.xpath(FORMULAS)]
     with opened(book, stylesheet(book, "cover.css"), cover(book)) as browser:
         written = browser.evaluate(TO_MATHML, [source(formula) for formula in formulas])
@@ -78,9 +80,14 @@ def write_epub(html: Path, path: Path) -> None:
         place(formula, mathml)
     files = {"cover.png": picture, "style.css": stylesheet(book, "epub.css").encode()}
     files |= images(book)
-    files["cover.xhtml"] = document(book.title, f'<img src="cover.png" alt="{escape(book.title)}"/>')
+    files["cover.xhtml"] = document(
+        book.title, f'<img src="cover.png" alt="{escape(book.title)}"/>'
+    )
     files["contents.xhtml"] = document("Contents", contents(book.pages))
-    files |= {f"{page.name}.xhtml": document(page.title, content(page.body)) for page in book.pages}
+    files |= {
+        f"{page.name}.xhtml": document(page.title, content(page.body))
+        for page in book.pages
+    }
     write_archive(path, members(book, files))
 
 
@@ -126,7 +133,9 @@ def simplify(math: lxml.etree._Element) -> None:
                 element.set(name, "0.278em")
         if element.get("mathvariant") in ALPHABETS:
             alphabet = ALPHABETS[element.attrib.pop("mathvariant")]
-            element.text = "".join(letter(alphabet, character) for character in element.text)
+            element.text = "".join(
+                letter(alphabet, character) for character in element.text
+            )
     for apply in [sign for sign in math.iter(f"{MATHML}mo") if sign.text == APPLY]:
         function, argument = apply.getprevious(), apply.getnext()
         before = function.getprevious()
@@ -172,7 +181,11 @@ def contents(pages: list[Page]) -> str:
     lines = '<nav epub:type="toc"><h1>Contents</h1><ol>'
     for part, group in groupby(pages, key=lambda page: page.part):
         entries = "".join(map(entry, group))
-        lines += f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>" if part else entries
+        lines += (
+            f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>"
+            if part
+            else entries
+        )
     return lines + "</ol></nav>"
 
 
@@ -190,15 +203,22 @@ def package(book: Book, files: dict[str, bytes]) -> str:
     """The list of all files, the order of reading, and what the book is; of the moment when it was built."""
     names = sorted(files)
     manifest = "".join(
-        f'<item id="f{number}" href="{name}" {properties(name, files)}/>' for number, name in enumerate(names)
+        f'<item id="f{number}" href="{name}" {properties(name, files)}/>'
+        for number, name in enumerate(names)
     )
-    order = ["cover.xhtml", "contents.xhtml", *(f"{page.name}.xhtml" for page in book.pages)]
+    order = [
+        "cover.xhtml",
+        "contents.xhtml",
+        *(f"{page.name}.xhtml" for page in book.pages),
+    ]
     spine = "".join(f'<itemref idref="f{names.index(name)}"/>' for name in order)
     return PACKAGE.format(
         identifier=uuid.uuid5(uuid.NAMESPACE_OID, book.title),
         title=escape(book.title),
         author=escape(book.author),
-        modified=datetime.fromtimestamp((book.html / "index.html").stat().st_mtime, UTC),
+        modified=datetime.fromtimestamp(
+            (book.html / "index.html").stat().st_mtime, UTC
+        ),
         manifest=manifest,
         spine=spine,
     )
@@ -206,6 +226,8 @@ def package(book: Book, files: dict[str, bytes]) -> str:
 
 def properties(name: str, files: dict[str, bytes]) -> str:
     """What a reader must know of a file before it opens it: its type, and what is special about it."""
-    special = SPECIAL.get(name, "mathml" if name.endswith(".xhtml") and b"<math " in files[name] else "")
+    special = SPECIAL.get(
+        name, "mathml" if name.endswith(".xhtml") and b"<math " in files[name] else ""
+    )
     kind = f'media-type="{TYPES[Path(name).suffix]}"'
     return f'{kind} properties="{special}"' if special else kind

@@ -14,7 +14,9 @@ UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
 ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
 DRAWING = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
-WAITING = re.compile(r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))")
+WAITING = re.compile(
+    r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))"
+)
 PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
 
 
@@ -32,7 +34,9 @@ def lighten_site(folder):
     icons = (scripts / "fontawesome.js").read_text("utf-8")
     for page in folder.rglob("*.html"):
         text = lighter(page.read_text("utf-8"), icons, page.parent)
-        if page.name != "search.html":  # whose own scripts call each other while it loads
+        if (
+            page.name != "search.html"
+        ):  # whose own scripts call each other while it loads
             text = WAITING.sub("<script defer ", text)
         page.write_text(text, "utf-8")
     for path in scripts.glob("fontawesome.js*"):
@@ -53,14 +57,18 @@ def take_fewer_colours(path):
 
 def lighter(text, icons, folder):
     """A page with its icons drawn in place and the room of each picture known before it comes."""
-    text = ICON.sub(lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text))
+    text = ICON.sub(
+        lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text)
+    )
     return PICTURE.sub(lambda found: found[0] + room(folder / found[1]), text)
 
 
 def drawn(classes, attributes, icons):
     """An icon as an SVG of its own, with the classes and the data that the theme's style sheet knows."""
     names = re.findall(r"\bfa-([\w-]+)", classes)
-    found = next(filter(None, (re.search(DRAWING % name, icons) for name in names)), None)
+    found = next(
+        filter(None, (re.search(DRAWING % name, icons) for name in names)), None
+    )
     if found is None:
         raise ValueError(f"no icon is known for {classes!r}")
     width, height, path = found.groups()

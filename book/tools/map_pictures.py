@@ -12,18 +12,26 @@ import torch
 from matplotlib import colormaps
 from PIL import Image
 
-from companion.attention import Attention, masked_softmax
-from companion.bahdanau import Additive
-from companion.gumbel import GumbelSoftmax
-from companion.hard import HardAttention
-from companion.hierarchical import HiddenDot
-from companion.local import LocalM, LocalP
-from companion.multihead import MultiHeadAttention
-from companion.patterns import causal, dense
-from companion.pooling import last_pooling, mean_pooling
-from companion.scores import Bilinear, Cosine, Dot, ScaledDot
-from companion.sparse import SparseAttention
-from companion.synthesizer import Random
+from companion.attention import (
+    Additive,
+    Attention,
+    Bilinear,
+    Cosine,
+    Dot,
+    GumbelSoftmax,
+    HardAttention,
+    HiddenDot,
+    LocalM,
+    LocalP,
+    MultiHeadAttention,
+    RandomSynthesizer,
+    ScaledDot,
+    SparseAttention,
+    last_pooling,
+    masked_softmax,
+    mean_pooling,
+)
+from companion.attention.masks import causal, dense
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "map"
 N, SIZE = 8, 16  # words, and features of a word
@@ -50,7 +58,9 @@ def one_text(words):
     kinds = words[[0, 1, 0, 2, 1, 0, 2, 1]] + 0.6 * words
     key, _ = HiddenDot(SIZE).project(2 * words)
     of_words = Dot().weights(torch.randn(1, SIZE), key)
-    of_sentences = Dot().weights(torch.randn(1, SIZE), key[::2]).repeat_interleave(2).expand(3, N)
+    of_sentences = (
+        Dot().weights(torch.randn(1, SIZE), key[::2]).repeat_interleave(2).expand(3, N)
+    )
     pairs = of_words.view(4, 1, 2) / of_words.view(4, 1, 2).sum(-1, keepdim=True)
     heads = MultiHeadAttention(SIZE, 4)
     four = heads.weights(4 * words[:4], heads.project(4 * words[:4])[0])
@@ -63,7 +73,7 @@ def one_text(words):
         "sparse": SparseAttention(radius=1, rate=3).weights(kinds, kinds),
         "heads": four.view(2, 2, 4, 4).transpose(1, 2).reshape(N, N),
         "twice": torch.cat([torch.block_diag(*pairs), torch.zeros(1, N), of_sentences]),
-        "table": Random(N).weights(words, words),
+        "table": RandomSynthesizer(N).weights(words, words),
     }
 
 
@@ -85,12 +95,18 @@ def of_another(words, asked):
         "scaled": ScaledDot().weights(asked, words),
         "softmax": ScaledDot().weights(asked, words, padding.expand(1, N)),
         "window": LocalM(ScaledDot(), 2).weights(0.5 * words, words),
-        "gaussian": LocalP(ScaledDot(), 2, SIZE).weights(0.5 * asked, words, centre=centres),
+        "gaussian": LocalP(ScaledDot(), 2, SIZE).weights(
+            0.5 * asked, words, centre=centres
+        ),
         "gumbel": GumbelSoftmax(ScaledDot(), 0.5).weights(0.5 * asked, words),
-        "drawn": HardAttention(ScaledDot()).look(ScaledDot().weights(asked, words)).weights,
+        "drawn": HardAttention(ScaledDot())
+        .look(ScaledDot().weights(asked, words))
+        .weights,
         "both": torch.cat([alpha, torch.zeros(N, 2), beta], 1),
         "pointer": ScaledDot().weights(words[:4], named_twice).repeat_interleave(2, 0),
-        "hops": torch.cat([hops[0], torch.zeros(1, N), hops[1], torch.zeros(1, N), hops[2]]),
+        "hops": torch.cat(
+            [hops[0], torch.zeros(1, N), hops[1], torch.zeros(1, N), hops[2]]
+        ),
     }
 
 
@@ -99,7 +115,9 @@ def trained(attention: Attention, query, source):
     """The weights of an attention that has learnt to bring each query the word that it asks for."""
     optimizer = torch.optim.Adam(attention.parameters(), 0.02)
     for _ in range(150):
-        loss = (attention(query, *attention.project(source)) - source[ORDER]).pow(2).mean()
+        loss = (
+            (attention(query, *attention.project(source)) - source[ORDER]).pow(2).mean()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -111,7 +129,9 @@ def draw(weights):
     shades = (weights.sqrt() * (SHADES - 1)).round().to(torch.uint8).numpy()
     picture = Image.fromarray(np.kron(shades, np.ones((CELL, CELL), np.uint8)), "P")
     picture.putpalette(
-        (colormaps["Blues"](np.linspace(0, 1, SHADES))[:, :3] * 255).astype(np.uint8).tobytes()
+        (colormaps["Blues"](np.linspace(0, 1, SHADES))[:, :3] * 255)
+        .astype(np.uint8)
+        .tobytes()
     )
     return picture
 

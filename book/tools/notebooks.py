@@ -35,7 +35,9 @@ def chapters(names: Iterable[str] = (), root: Path = ROOT) -> list[Path]:
     paths = sorted((root / "book").glob("[0-9]*.md"))
     unknown = set(names) - {path.stem for path in paths}
     if unknown:
-        raise FileNotFoundError(f"no chapter {', '.join(sorted(unknown))} in {root / 'book'}")
+        raise FileNotFoundError(
+            f"no chapter {', '.join(sorted(unknown))} in {root / 'book'}"
+        )
     return [path for path in paths if not names or path.stem in names]
 
 
@@ -56,13 +58,18 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
         CellExecutionError: a cell failed.
     """
     client = NotebookClient(
-        notebook, timeout=None, record_timing=False, resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=None,
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute(env=os.environ | ENVIRONMENT)
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = merge(output for output in cell.outputs if output.get("name") != "stderr")
+            cell.outputs = merge(
+                output for output in cell.outputs if output.get("name") != "stderr"
+            )
     return notebook
 
 
@@ -91,20 +98,33 @@ def make(chapter: Path, output: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Make the chapters named on the command line, or all of them; 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="chapters, such as 02_bahdanau; all by default")
-    parser.add_argument("--output", type=Path, default=ROOT / "book", help="folder for the notebooks")
-    parser.add_argument("--jobs", type=int, default=2, help="how many chapters run at once")
+    parser.add_argument(
+        "names", nargs="*", help="chapters, such as 02_bahdanau; all by default"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "book", help="folder for the notebooks"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many chapters run at once"
+    )
     options = parser.parse_args(arguments)
     if options.output == ROOT / "book":
         stamp()
     options.output.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        tasks = {path: pool.submit(make, path, options.output) for path in chapters(options.names)}
-    failures = {path: task.exception() for path, task in tasks.items() if task.exception()}
+        tasks = {
+            path: pool.submit(make, path, options.output)
+            for path in chapters(options.names)
+        }
+    failures = {
+        path: task.exception() for path, task in tasks.items() if task.exception()
+    }
     for path, failure in failures.items():
         if not isinstance(failure, CellExecutionError | ValueError):
             raise failure
-        print(f"{path.name}: nothing written, a cell failed:\n{failure}", file=sys.stderr)
+        print(
+            f"{path.name}: nothing written, a cell failed:\n{failure}", file=sys.stderr
+        )
     return 1 if failures else 0
 
 

@@ -12,7 +12,7 @@ from lxml.html import HtmlElement
 from lxml.html.builder import E
 from stamp import ROOT
 
-from companion.explorer import PERCENT
+from companion.visualization.explorer import PERCENT
 
 ARTICLE = "//article[contains(@class, 'bd-article')]"
 # Marks beside headings, the links to the downloads themselves, lists of pages that the theme hides, and the
@@ -24,7 +24,11 @@ SUPERFLUOUS = (
 )
 EXPLORERS = ".//form[starts-with(@class, 'explore-')]"
 FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
-ON_SCREEN = {"style", "loading", "decoding"}  # what keeps the room of formulas and pictures while they load
+ON_SCREEN = {
+    "style",
+    "loading",
+    "decoding",
+}  # what keeps the room of formulas and pictures while they load
 WEIGHT = "--w:"
 PLAIN_CODE = ".//div[@class='highlight']//span[not(@class)]"
 LIGHT = 'html[data-theme="light"] '
@@ -53,7 +57,8 @@ def read_book(html: Path) -> Book:
     """The book that is built in the folder ``html``."""
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     pages = [
-        read_page(html / Path(file).with_suffix(".html"), title, part) for part, file, title in contents()
+        read_page(html / Path(file).with_suffix(".html"), title, part)
+        for part, file, title in contents()
     ]
     return Book(html, settings["title"], settings["author"], pages)
 
@@ -100,12 +105,20 @@ def flatten(explorer: HtmlElement) -> None:
     for cell in table.xpath(".//td[@style]"):
         del cell.attrib["title"]
         weight = int(cell.get("style").removeprefix(WEIGHT))
-        cell.set("style", f"background-color: rgba(60, 110, 190, {weight * 0.0075:.2f})")
+        cell.set(
+            "style", f"background-color: rgba(60, 110, 190, {weight * 0.0075:.2f})"
+        )
     said = f"{maps[0].findtext('legend')}. {PERCENT}"
     if choice:
         said = f"{choice}: {said} The first of {len(maps)} pictures: the web page has them all."
     outer = explorer.getparent()  # with the explorer's own style sheet
-    outer[:] = [E.figure(E.div(table, {"class": "map"}), E.figcaption(E.p(said)), {"class": "explorer"})]
+    outer[:] = [
+        E.figure(
+            E.div(table, {"class": "map"}),
+            E.figcaption(E.p(said)),
+            {"class": "explorer"},
+        )
+    ]
 
 
 def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
@@ -121,15 +134,27 @@ def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
             if not urlsplit(address).scheme:
                 name = Path(address).stem or page.name
                 if name not in names:
-                    raise ValueError(f"{page.name} links to {address}, which is no page of the book")
+                    raise ValueError(
+                        f"{page.name} links to {address}, which is no page of the book"
+                    )
                 anchor.set("href", link(name, fragment))
 
 
 def stylesheet(book: Book, name: str) -> str:
     """What the pages have in common, the colours of code as on the light web pages, and the file ``name``."""
     code = (book.html / "_static" / "pygments.css").read_text("utf-8").splitlines()
-    colours = [line.removeprefix(LIGHT) for line in code if line.startswith(f"{LIGHT}.highlight ")]
-    return "\n".join([(TOOLS / "pages.css").read_text("utf-8"), *colours, (TOOLS / name).read_text("utf-8")])
+    colours = [
+        line.removeprefix(LIGHT)
+        for line in code
+        if line.startswith(f"{LIGHT}.highlight ")
+    ]
+    return "\n".join(
+        [
+            (TOOLS / "pages.css").read_text("utf-8"),
+            *colours,
+            (TOOLS / name).read_text("utf-8"),
+        ]
+    )
 
 
 def cover(book: Book) -> str:

@@ -22,9 +22,13 @@ def write_pdf(html: Path, path: Path) -> None:
         with pikepdf.open(io.BytesIO(browser.pdf(prefer_css_page_size=True))) as draft:
             places = [draft.Root.Dests[f"/{page.name}"][0] for page in book.pages]
             browser.evaluate(NUMBERS, [pikepdf.Page(place).label for place in places])
-        printed = browser.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+        printed = browser.pdf(
+            prefer_css_page_size=True, print_background=True, outline=True, tagged=True
+        )
         if without := characters_without_font(browser):
-            print(f"No font has {without}: the PDF shows boxes. On Debian, apt-get install fonts-noto-cjk.")
+            print(
+                f"No font has {without}: the PDF shows boxes. On Debian, apt-get install fonts-noto-cjk."
+            )
     finish(printed, book, path)
 
 
@@ -36,9 +40,13 @@ def document(book: Book) -> tuple[str, str]:
         for image in page.body.iter("img"):
             image.set("src", (book.html / "book" / image.get("src")).resolve().as_uri())
     relink(book.pages, lambda name, fragment: f"#{anchor(name, fragment)}")
-    heads = "".join(running_head(number, page.title) for number, page in enumerate(book.pages))
+    heads = "".join(
+        running_head(number, page.title) for number, page in enumerate(book.pages)
+    )
     sections = "".join(section(number, page) for number, page in enumerate(book.pages))
-    return stylesheet(book, "print.css") + heads, cover(book) + contents(book.pages) + sections
+    return stylesheet(book, "print.css") + heads, cover(book) + contents(
+        book.pages
+    ) + sections
 
 
 def finish(printed: bytes, book: Book, path: Path) -> None:

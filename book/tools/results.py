@@ -31,7 +31,14 @@ from runs import Row, Runs
 class Results(Runs):
     """Perplexities, BLEU and parameters of translators."""
 
-    columns = ("file", "model", "own words", "right words", "BLEU", "million parameters")
+    columns = (
+        "file",
+        "model",
+        "own words",
+        "right words",
+        "BLEU",
+        "million parameters",
+    )
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, published and measured side by side."""
@@ -39,8 +46,13 @@ class Results(Runs):
 
     def remarks(self, row: Row) -> list[str]:
         """How BLEU was computed."""
-        signatures = {row.result["test"][search]["signature"]: None for search in ("greedy", "beam")}
-        return [f"sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}."]
+        signatures = {
+            row.result["test"][search]["signature"]: None
+            for search in ("greedy", "beam")
+        }
+        return [
+            f"sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}."
+        ]
 
 
 class Epochs(Runs):
@@ -51,7 +63,10 @@ class Epochs(Runs):
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row an epoch, and for each model two columns, published and measured."""
         columns = [column for row in rows for column in accuracies(row)]
-        head = ["epoch", *(title for row in rows for title in (f"{row.name}, published", "ours"))]
+        head = [
+            "epoch",
+            *(title for row in rows for title in (f"{row.name}, published", "ours")),
+        ]
         numbers = [str(epoch) for epoch in range(1, len(columns[0]))]
         return [tuple(head), *zip([*numbers, "parameters"], *columns, strict=True)]
 
@@ -67,7 +82,10 @@ class Classifiers(Runs):
         if set(epochs) != {epochs[0]}:
             raise ValueError(f"the runs have not {epochs[0]} epochs each: {epochs}")
         head = ("model", *(f"epoch {n}" for n in range(1, epochs[0] + 1)), "parameters")
-        body = [(row.name, *in_bold(measured(row)), f"{row.result['parameters']:,}") for row in rows]
+        body = [
+            (row.name, *in_bold(measured(row)), f"{row.result['parameters']:,}")
+            for row in rows
+        ]
         return [head, *body]
 
 
@@ -93,10 +111,22 @@ def translator(row: Row) -> tuple[str, ...]:
     own, right, bleu, parameters = row.published
     test = row.result["test"]
     perplexities = (test["free_running"]["perplexity"], test["perplexity"])
-    our_own, our_right = ("∞" if figure is None else f"{figure:.2f}" for figure in perplexities)
+    our_own, our_right = (
+        "∞" if figure is None else f"{figure:.2f}" for figure in perplexities
+    )
     our_bleu = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
     our_parameters = f"{row.result['parameters'] / 1e6:.2f}"
-    return (row.name, bleu, *our_bleu, own, our_own, right, our_right, parameters, our_parameters)
+    return (
+        row.name,
+        bleu,
+        *our_bleu,
+        own,
+        our_own,
+        right,
+        our_right,
+        parameters,
+        our_parameters,
+    )
 
 
 def accuracies(row: Row) -> tuple[list[str], list[str]]:
@@ -107,7 +137,9 @@ def accuracies(row: Row) -> tuple[list[str], list[str]]:
     """
     published, ours = row.published[0].split(), measured(row)
     if len(published) != len(ours):
-        raise ValueError(f"of {row.name} {len(published)} epochs are published, but ours has {len(ours)}")
+        raise ValueError(
+            f"of {row.name} {len(published)} epochs are published, but ours has {len(ours)}"
+        )
     return [*in_bold(published), "–"], [*in_bold(ours), f"{row.result['parameters']:,}"]
 
 

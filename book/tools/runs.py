@@ -50,14 +50,18 @@ class Runs(SphinxDirective):
         except (OSError, ValueError) as error:
             raise self.error(str(error)) from error
         container = nodes.container(classes=["results"])
-        self.state.nested_parse(StringList(lines, source=self.get_location()), 0, container)
+        self.state.nested_parse(
+            StringList(lines, source=self.get_location()), 0, container
+        )
         return [container]
 
     def read(self, line: str) -> Row:
         """One line of the directive, and the file that it names."""
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) != len(self.columns):
-            raise ValueError(f"a row has {len(self.columns)} cells, {' | '.join(self.columns)}, not {line!r}")
+            raise ValueError(
+                f"a row has {len(self.columns)} cells, {' | '.join(self.columns)}, not {line!r}"
+            )
         experiment, model = self.arguments[0], cells[0]
         _, path = self.env.relfn2path(f"results/{experiment}/{model}.json")
         self.env.note_dependency(path)
@@ -65,7 +69,9 @@ class Runs(SphinxDirective):
         try:
             self.lines([row])
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from error
+            raise ValueError(
+                f"{path} is damaged: {type(error).__name__} {error}"
+            ) from error
         return row
 
     def lines(self, rows: list[Row]) -> list[str]:
@@ -85,15 +91,23 @@ def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
     """
     result = read_result(path)
     if (result["experiment"], result["model"]) != (experiment, model):
-        raise ValueError(f"{path} holds a run of {result['experiment']}, {result['model']}")
+        raise ValueError(
+            f"{path} holds a run of {result['experiment']}, {result['model']}"
+        )
     return result
 
 
 def provenance(row: Row, remarks: Iterable[str]) -> list[str]:
     """The lines under the table that say how to make a run again, and on what it was made."""
     result, hardware = row.result, row.result["hardware"]
-    options = {name: value for name, value in result["arguments"].items() if name != "model"}
-    written = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
+    options = {
+        name: value for name, value in result["arguments"].items() if name != "model"
+    }
+    written = (
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in options.items()
+        if value is not None
+    )
     processor = hardware["gpu"] or f"{hardware['machine']} processor"
     return [
         "",

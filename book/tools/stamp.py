@@ -44,7 +44,9 @@ README_PART = re.compile(r"(<!-- address -->\n).*?(<!-- /address -->)", re.DOTAL
 
 def repository_url(config: Path = ROOT / "_config.yml") -> str:
     """The address that _config.yml names, without a slash at its end; empty while it is unset."""
-    return (yaml.safe_load(config.read_text("utf-8"))["repository"]["url"] or "").rstrip("/")
+    return (
+        yaml.safe_load(config.read_text("utf-8"))["repository"]["url"] or ""
+    ).rstrip("/")
 
 
 def setup_source(url: str) -> str:
@@ -80,7 +82,8 @@ def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
     if url:
         *_, owner, name = url.split("/")
         links = [
-            f"- [{path.stem}]({COLAB}/github/{owner}/{name}/blob/main/{path.as_posix()})" for path in chapters
+            f"- [{path.stem}]({COLAB}/github/{owner}/{name}/blob/main/{path.as_posix()})"
+            for path in chapters
         ]
         part = [f"`git clone {url}`, or open a chapter in Colab:", "", *links]
     else:
@@ -89,7 +92,9 @@ def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
             " `make stamp`,",
             "and links to Colab stand here and on every chapter's page.",
         ]
-    return README_PART.sub(lambda marks: marks[1] + "\n".join(part) + "\n" + marks[2], text)
+    return README_PART.sub(
+        lambda marks: marks[1] + "\n".join(part) + "\n" + marks[2], text
+    )
 
 
 def stamp(root: Path = ROOT) -> None:

@@ -41,12 +41,17 @@ class Batches(Shuffled):
 
     def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
         batches = []
-        for pool in cut(generator.permutation(len(self.examples)), _BATCHES_IN_A_POOL * self.batch_size):
+        for pool in cut(
+            generator.permutation(len(self.examples)),
+            _BATCHES_IN_A_POOL * self.batch_size,
+        ):
             batches += cut(pool[np.lexsort(self._lengths[:, pool])], self.batch_size)
         return [batches[i] for i in generator.permutation(len(batches))]
 
 
-def in_order(pairs: Sequence[Encoded], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
+def in_order(
+    pairs: Sequence[Encoded], batch_size: int
+) -> Iterator[tuple[list[int], Batch]]:
     """Every pair once, from short to long: batches, each with the rows of ``pairs`` that it holds.
 
     What a model answers to a batch can so be put back where it belongs::
@@ -67,12 +72,18 @@ def in_order(pairs: Sequence[Encoded], batch_size: int) -> Iterator[tuple[list[i
 def _check(pairs: Sequence[Encoded]) -> None:
     empty = [row for row, (source, _) in enumerate(pairs) if not len(source)]
     if empty:
-        raise ValueError(f"{len(empty)} source sentences are empty, the first is number {empty[0]} (from 0)")
+        raise ValueError(
+            f"{len(empty)} source sentences are empty, the first is number {empty[0]} (from 0)"
+        )
     for row, pair in enumerate(pairs):
         for side, sentence in zip(("source", "target"), pair, strict=True):
             if PAD in sentence:
-                raise ValueError(f"{side} sentence {row} (from 0) has <pad>, which batches add")
-    wrapped = [row for row, (_, target) in enumerate(pairs) if BOS in target or EOS in target]
+                raise ValueError(
+                    f"{side} sentence {row} (from 0) has <pad>, which batches add"
+                )
+    wrapped = [
+        row for row, (_, target) in enumerate(pairs) if BOS in target or EOS in target
+    ]
     if wrapped:
         raise ValueError(
             f"target sentence {wrapped[0]} (from 0) has <bos> or <eos> already, which batches add"
@@ -85,4 +96,7 @@ def _lengths(pairs: Sequence[Encoded]) -> np.ndarray:
 
 
 def _batch(pairs: Sequence[Encoded]) -> Batch:
-    return Batch(pad([source for source, _ in pairs]), pad([[BOS, *target, EOS] for _, target in pairs]))
+    return Batch(
+        pad([source for source, _ in pairs]),
+        pad([[BOS, *target, EOS] for _, target in pairs]),
+    )

@@ -17,9 +17,9 @@ BETWEEN = "or"  #: the word between two numbers
 ONE_WORD = tuple(
     n
     for n in range(1, 100)
-    if len(english_words(n)) == len(french_words(n)) == 1 and english_words(n) != french_words(n)
+    if len(english_words(n)) == len(french_words(n)) == 1
+    and english_words(n) != french_words(n)
 )
-
 _MOST = 100_000  # sources drawn at once: those of the shortest kind are not many more
 
 
@@ -60,7 +60,9 @@ def shared(count: int, size: int, seed: int) -> list[Mixed]:
     if not 0 < count <= _MOST:
         raise ValueError(f"1 to {_MOST:,} sources can be drawn, not {count}")
     if not 1 < size <= len(ONE_WORD) // 2:
-        raise ValueError(f"a source has 2 to {len(ONE_WORD) // 2} words of each language, not {size}")
+        raise ValueError(
+            f"a source has 2 to {len(ONE_WORD) // 2} words of each language, not {size}"
+        )
     generator = random.Random(seed)
     found: dict[tuple[str, ...], bool] = {}
     while len(found) < count:
@@ -74,6 +76,8 @@ def _mixed_words(size: int, twice: bool, generator: random.Random) -> tuple[str,
     english, french = numbers[:size], numbers[size:]
     if twice:
         french[0] = english[0]
-    words = [english_words(n)[0] for n in english] + [french_words(n)[0] for n in french]
+    words = [english_words(n)[0] for n in english] + [
+        french_words(n)[0] for n in french
+    ]
     generator.shuffle(words)
     return tuple(words)

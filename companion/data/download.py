@@ -8,7 +8,7 @@ import pooch
 import requests
 
 
-def obtain(checksums: Mapping[str, str], address: str, folder: str = "") -> Path:
+def fetch(checksums: Mapping[str, str], address: str, folder: str = "") -> Path:
     """A file of a data set, which may go by several names, each with the SHA-256 that it then has.
 
     If the environment variable COMPANION_DATA names a folder, the first of the names that is in its subfolder
@@ -50,7 +50,14 @@ def _verified(path: Path, checksums: Mapping[str, str]) -> Path:
 def _download(address: str, name: str, checksum: str, folder: str) -> Path:
     """Fetch a file by pooch, which leaves nothing in its cache before all of it is there and verified."""
     try:
-        return Path(pooch.retrieve(address, f"sha256:{checksum}", name, pooch.os_cache("companion") / folder))
+        return Path(
+            pooch.retrieve(
+                address,
+                f"sha256:{checksum}",
+                name,
+                pooch.os_cache("companion") / folder,
+            )
+        )
     except requests.RequestException as error:
         raise ConnectionError(
             f"{address} could not be fetched ({error}). Without a network, set COMPANION_DATA to a folder "

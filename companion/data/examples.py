@@ -30,9 +30,16 @@ class Shuffled:
         ValueError: there are no examples, or the batch size is below 1.
     """
 
-    def __init__(self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int):
+    def __init__(
+        self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int
+    ):
         check_batches(examples, batch_size)
-        self.examples, self.collate, self.batch_size, self.seed = examples, collate, batch_size, seed
+        self.examples, self.collate, self.batch_size, self.seed = (
+            examples,
+            collate,
+            batch_size,
+            seed,
+        )
         #: how many batches hold each example once
         self.steps_in_epoch = -(-len(examples) // batch_size)
         self._epoch, self._batches = -1, list[np.ndarray]()
@@ -44,10 +51,15 @@ class Shuffled:
             IndexError: the step is negative.
         """
         if step < 0:
-            raise IndexError(f"steps are counted from 0, but batch {step} was asked for")
+            raise IndexError(
+                f"steps are counted from 0, but batch {step} was asked for"
+            )
         epoch, position = divmod(step, self.steps_in_epoch)
         if self._epoch != epoch:  # or every step of an epoch would shuffle all of it
-            self._epoch, self._batches = epoch, self._shuffle(np.random.default_rng([self.seed, epoch]))
+            self._epoch, self._batches = (
+                epoch,
+                self._shuffle(np.random.default_rng([self.seed, epoch])),
+            )
         return self.collate([self.examples[row] for row in self._batches[position]])
 
     def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
@@ -55,7 +67,9 @@ class Shuffled:
         return cut(generator.permutation(len(self.examples)), self.batch_size)
 
 
-def one_by_one(examples: Sequence[Any], collate: Collate, batch_size: int) -> Iterator[Any]:
+def batches_in_order(
+    examples: Sequence[Any], collate: Collate, batch_size: int
+) -> Iterator[Any]:
     """Every example once, in the order given, in batches.
 
     Raises:

@@ -23,11 +23,21 @@ from babel.numbers import get_territory_currencies
 #: The signs that stand for places in a document; one of them is the answer.
 PLACES = ("@1", "@2", "@3", "@4")
 BLANK = "____"  #: what stands in a question for the word left out
-_DAY = date(2026, 1, 1)  # or the facts would change on the day when a country changes its money
+_DAY = date(
+    2026, 1, 1
+)  # or the facts would change on the day when a country changes its money
 _ENGLISH, _FRENCH = Locale("en"), Locale("fr")
 _TOLD = (
-    ("in {place} you pay with {name}", "prices in {place} are in {name}", "{place} uses {name}"),
-    ("in {place} people speak {name}", "{name} is spoken in {place}", "you hear {name} in {place}"),
+    (
+        "in {place} you pay with {name}",
+        "prices in {place} are in {name}",
+        "{place} uses {name}",
+    ),
+    (
+        "in {place} people speak {name}",
+        "{name} is spoken in {place}",
+        "you hear {name} in {place}",
+    ),
 )
 _ASKED = (
     ("on y paie en {name}", "les prix y sont en {name}", "la monnaie y est : {name}"),
@@ -72,7 +82,9 @@ def facts() -> list[Fact]:
     ]
 
 
-def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], list[Fact]]:
+def split(
+    known: Sequence[Fact], share: float, seed: int
+) -> tuple[list[Fact], list[Fact]]:
     """Facts to train on, and facts of other territories to test with: of a ``share`` of all territories.
 
     Both are only such facts as :func:`questions` can ask about among those to train on, and what a held-out
@@ -83,7 +95,9 @@ def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], l
         ValueError: the share is not between 0 and 1, or nothing can be asked on one of the sides.
     """
     if not 0 < share < 1:
-        raise ValueError(f"the share to hold out must lie between 0 and 1, but is {share}")
+        raise ValueError(
+            f"the share to hold out must lie between 0 and 1, but is {share}"
+        )
     usable = list(_squares(known, known))
     territories = sorted({fact.territory for fact in usable})
     chosen = random.Random(seed).sample(territories, round(share * len(territories)))
@@ -91,7 +105,11 @@ def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], l
     train = list(_squares(rest, rest))
     told = {(fact.currency, fact.language) for fact in train}
     held_out = [fact for fact in usable if fact.territory in chosen]
-    test = [fact for fact in _squares(held_out, train) if (fact.currency, fact.language) in told]
+    test = [
+        fact
+        for fact in _squares(held_out, train)
+        if (fact.currency, fact.language) in told
+    ]
     if not train or not test:
         raise ValueError(
             f"with {len(chosen)} of {len(territories)} territories held out there are {len(train)} facts to "
@@ -100,7 +118,9 @@ def split(known: Sequence[Fact], share: float, seed: int) -> tuple[list[Fact], l
     return train, test
 
 
-def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: int) -> list[Question]:
+def questions(
+    about: Sequence[Fact], others: Sequence[Fact], count: int, seed: int
+) -> list[Question]:
     """Documents on one of the facts ``about`` and three of the ``others``, with a question on the first.
 
     The four stand in a square: two currencies and two languages, each with each. So who understands half of
@@ -116,16 +136,27 @@ def questions(about: Sequence[Fact], others: Sequence[Fact], count: int, seed: i
         raise ValueError(f"at least one question must be asked for, not {count}")
     squares = _squares(about, others)
     if not squares:
-        raise ValueError(f"about none of {len(about)} facts can be asked among {len(others)} others")
+        raise ValueError(
+            f"about none of {len(about)} facts can be asked among {len(others)} others"
+        )
     generator = random.Random(seed)
-    drawn = [(fact, generator.choice(squares[fact])) for fact in generator.choices(list(squares), k=count)]
-    return [_question(_fill(fact, square, generator), generator) for fact, square in drawn]
+    drawn = [
+        (fact, generator.choice(squares[fact]))
+        for fact in generator.choices(list(squares), k=count)
+    ]
+    return [
+        _question(_fill(fact, square, generator), generator) for fact, square in drawn
+    ]
 
 
-_Square = tuple[list[Fact], ...]  # what may stand in each of the three corners beside a fact
+_Square = tuple[
+    list[Fact], ...
+]  # what may stand in each of the three corners beside a fact
 
 
-def _squares(about: Sequence[Fact], others: Sequence[Fact]) -> dict[Fact, list[_Square]]:
+def _squares(
+    about: Sequence[Fact], others: Sequence[Fact]
+) -> dict[Fact, list[_Square]]:
     """For each fact that has any, its squares; each can be filled with four different territories."""
     alike = defaultdict[tuple[str, str], list[Fact]](list)
     for fact in others:
@@ -133,7 +164,11 @@ def _squares(about: Sequence[Fact], others: Sequence[Fact]) -> dict[Fact, list[_
     found = defaultdict[Fact, list[_Square]](list)
     for fact, (currency, language) in product(about, sorted(alike)):
         if currency != fact.currency and language != fact.language:
-            pairs = (fact.currency, language), (currency, fact.language), (currency, language)
+            pairs = (
+                (fact.currency, language),
+                (currency, fact.language),
+                (currency, language),
+            )
             square = tuple(alike.get(pair, []) for pair in pairs)
             if any(_different((fact, *corners)) for corners in product(*square)):
                 found[fact].append(square)
@@ -155,10 +190,16 @@ def _fill(fact: Fact, square: _Square, generator: random.Random) -> tuple[Fact, 
 def _question(corners: Sequence[Fact], generator: random.Random) -> Question:
     told = dict(zip(generator.sample(PLACES, len(PLACES)), corners, strict=True))
     sentences = [_tell(corner, place, generator) for place, corner in told.items()]
-    document = tuple(word for sentence in generator.sample(sentences, len(sentences)) for word in sentence)
+    document = tuple(
+        word
+        for sentence in generator.sample(sentences, len(sentences))
+        for word in sentence
+    )
     asked = _both(corners[0], _FRENCH, _ASKED, "et", generator)
     territories = tuple(told[place].territory for place in PLACES)
-    return Question(document, (BLANK, ":", *asked), next(iter(told)), PLACES, territories)
+    return Question(
+        document, (BLANK, ":", *asked), next(iter(told)), PLACES, territories
+    )
 
 
 def _tell(fact: Fact, place: str, generator: random.Random) -> tuple[str, ...]:
@@ -167,7 +208,11 @@ def _tell(fact: Fact, place: str, generator: random.Random) -> tuple[str, ...]:
 
 
 def _both(
-    fact: Fact, locale: Locale, forms: Sequence[Sequence[str]], joint: str, generator: random.Random
+    fact: Fact,
+    locale: Locale,
+    forms: Sequence[Sequence[str]],
+    joint: str,
+    generator: random.Random,
 ) -> tuple[str, ...]:
     """The currency and the language in words, in any order; a place is still to be filled in."""
     names = _names(locale, fact.currency, fact.language)
@@ -182,4 +227,8 @@ def _both(
 def _names(locale: Locale, currency: str, language: str) -> list[list[str]]:
     """The words of both names in a language, in small letters; nothing if it has no name for one of them."""
     names = [locale.currencies.get(currency), locale.languages.get(language)]
-    return [re.findall(r"\w+", name.lower()) for name in names if name] if all(names) else []
+    return (
+        [re.findall(r"\w+", name.lower()) for name in names if name]
+        if all(names)
+        else []
+    )

@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from companion.data.download import obtain
+from companion.data.download import fetch
 
 #: Where the files are downloaded from.
 ADDRESS = "https://ai.stanford.edu/~amaas/data/sentiment/"
@@ -21,7 +21,9 @@ SHA256 = {
 }
 #: The splits.
 SPLITS = ("train", "test")
-IN_A_CLASS = 12_500  #: reviews of a split that are positive, and as many that are negative
+IN_A_CLASS = (
+    12_500  #: reviews of a split that are positive, and as many that are negative
+)
 _LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
 _LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -48,7 +50,7 @@ def archive() -> Path:
         ValueError: its checksum is not the right one.
         ConnectionError: the original could not be downloaded.
     """
-    return obtain(SHA256, ADDRESS)
+    return fetch(SHA256, ADDRESS)
 
 
 def load(split: str) -> list[Review]:
@@ -61,7 +63,9 @@ def load(split: str) -> list[Review]:
         ValueError: there is no such split; and all that :func:`archive` raises.
     """
     if split not in SPLITS:
-        raise ValueError(f"the reviews have no split {split}; they have {' and '.join(SPLITS)}")
+        raise ValueError(
+            f"the reviews have no split {split}; they have {' and '.join(SPLITS)}"
+        )
     return read_archive(archive(), split, IN_A_CLASS)
 
 
@@ -85,14 +89,22 @@ def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
                 if match and match[1] == split and (file := opened.extractfile(member)):
                     reviews, number = classes[match[2]], int(match[3])
                     if number in reviews or number >= in_a_class:
-                        raise ValueError(f"{path} has a review too many, {member.name}: {in_a_class} a class")
+                        raise ValueError(
+                            f"{path} has a review too many, {member.name}: {in_a_class} a class"
+                        )
                     text = _decode(path, member, file.read(_LONGEST + 1))
                     reviews[number] = Review(text, match[2] == "pos")
-    except (tarfile.TarError, EOFError, TypeError) as error:  # the last, if cut in gzip's header
+    except (
+        tarfile.TarError,
+        EOFError,
+        TypeError,
+    ) as error:  # the last, if cut in gzip's header
         raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
     counts = {name: len(reviews) for name, reviews in classes.items()}
     if set(counts.values()) != {in_a_class}:
-        raise ValueError(f"{path} has {counts} reviews in {split}, but should have {in_a_class} of each")
+        raise ValueError(
+            f"{path} has {counts} reviews in {split}, but should have {in_a_class} of each"
+        )
     numbered = [*classes["neg"].items(), *classes["pos"].items()]
     return [review for _, review in sorted(numbered, key=itemgetter(0))]
 
@@ -114,14 +126,20 @@ def sentences(text: str) -> list[list[str]]:
 def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
-        raise ValueError(f"{path} is not the original: a path in it leads elsewhere, {member.name!r}")
+        raise ValueError(
+            f"{path} is not the original: a path in it leads elsewhere, {member.name!r}"
+        )
     if not (member.isfile() or member.isdir()):
-        raise ValueError(f"{path} is not the original: {member.name!r} in it is neither file nor folder")
+        raise ValueError(
+            f"{path} is not the original: {member.name!r} in it is neither file nor folder"
+        )
 
 
 def _decode(path: Path, member: tarfile.TarInfo, content: bytes) -> str:
     if len(content) > _LONGEST:
-        raise ValueError(f"{path}: {member.name} has {member.size} bytes, but a review at most {_LONGEST}")
+        raise ValueError(
+            f"{path}: {member.name} has {member.size} bytes, but a review at most {_LONGEST}"
+        )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -18,5 +18,7 @@ def passages(texts: Iterable[str], length: int) -> list[str]:
     if length < 1:
         raise ValueError(f"a passage has at least one character, not {length}")
     return [
-        text[first : first + length] for text in texts for first in range(0, len(text) - length + 1, length)
+        text[first : first + length]
+        for text in texts
+        for first in range(0, len(text) - length + 1, length)
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import spacy
 
-from companion.data.download import obtain
+from companion.data.download import fetch
 
 #: Where the files are downloaded from.
 ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
@@ -46,7 +46,7 @@ def load(split: str, language: str) -> list[str]:
     name = f"{split}.{language}.gz"
     if name not in SHA256:
         raise ValueError(f"Multi30k has no {name}; it has {', '.join(SHA256)}")
-    path = obtain({name: SHA256[name]}, ADDRESS, "multi30k")
+    path = fetch({name: SHA256[name]}, ADDRESS, "multi30k")
     return _lines(gzip.decompress(path.read_bytes()), path)
 
 
@@ -67,7 +67,9 @@ def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
 def tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
     """Words and punctuation in lower case, by spaCy's rules for the language (no model is needed)."""
     tokenizer = spacy.blank(language).tokenizer
-    return [[token.text.lower() for token in tokenizer(sentence)] for sentence in sentences]
+    return [
+        [token.text.lower() for token in tokenizer(sentence)] for sentence in sentences
+    ]
 
 
 def _lines(content: bytes, path: Path) -> list[str]:
@@ -79,5 +81,7 @@ def _lines(content: bytes, path: Path) -> list[str]:
         raise ValueError(f"{path}, line {line} is not UTF-8: {error}") from error
     for line, sentence in enumerate(lines, start=1):
         if not sentence.strip():
-            raise ValueError(f"{path}, line {line} has no word, but every line must be a sentence")
+            raise ValueError(
+                f"{path}, line {line} has no word, but every line must be a sentence"
+            )
     return lines

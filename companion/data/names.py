@@ -47,5 +47,7 @@ def name_pairs(documents: Sequence[Document], seed: int) -> list[NamePair]:
                 pairs.append(NamePair(document.name, description, True))
                 pairs.append(NamePair(generator.choice(others), description, False))
     if not pairs:
-        raise ValueError(f"none of the files of these {len(documents)} documents has two names")
+        raise ValueError(
+            f"none of the files of these {len(documents)} documents has two names"
+        )
     return pairs

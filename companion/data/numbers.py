@@ -69,7 +69,9 @@ def french_pairs(count: int, seed: int) -> list[Pair]:
     lengths = [1 + i % LONGEST_FRENCH for i in range(_checked_count(count))]
     generator.shuffle(lengths)
     numbers = [_number_of_length(length, generator) for length in lengths]
-    return [Pair(number, english_words(number), french_words(number)) for number in numbers]
+    return [
+        Pair(number, english_words(number), french_words(number)) for number in numbers
+    ]
 
 
 def german_pairs(count: int, seed: int) -> list[Pair]:
@@ -82,12 +84,19 @@ def german_pairs(count: int, seed: int) -> list[Pair]:
         ValueError: the count is below 1.
     """
     generator = random.Random(seed)
-    digits = generator.choices((1, 2, 3, 4), weights=(1, 2, 3, 4), k=_checked_count(count))
+    digits = generator.choices(
+        (1, 2, 3, 4), weights=(1, 2, 3, 4), k=_checked_count(count)
+    )
     numbers = [generator.randrange(10 ** (d - 1), 10**d) for d in digits]
-    return [Pair(number, english_words(number), german_characters(number)) for number in numbers]
+    return [
+        Pair(number, english_words(number), german_characters(number))
+        for number in numbers
+    ]
 
 
-def split(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], list[Pair]]:
+def split(
+    pairs: Sequence[Pair], share: float, seed: int
+) -> tuple[list[Pair], list[Pair]]:
     """Pairs to train on, and pairs with other numbers to test with: a ``share`` of every target length's.
 
     A number is in one of the two only. Training pairs may repeat, those held out do not.
@@ -96,7 +105,9 @@ def split(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], l
         ValueError: the share is not between 0 and 1, or so small that nothing would be held out.
     """
     if not 0 < share < 1:
-        raise ValueError(f"the share to hold out must lie between 0 and 1, but is {share}")
+        raise ValueError(
+            f"the share to hold out must lie between 0 and 1, but is {share}"
+        )
     of_length: dict[int, dict[int, Pair]] = defaultdict(dict)
     for pair in pairs:
         of_length[len(pair.target)][pair.number] = pair
@@ -104,7 +115,9 @@ def split(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], l
     held_out = [
         pair
         for _, same_length in sorted(of_length.items())
-        for pair in generator.sample(list(same_length.values()), round(share * len(same_length)))
+        for pair in generator.sample(
+            list(same_length.values()), round(share * len(same_length))
+        )
     ]
     if not held_out:
         raise ValueError(f"a share of {share} of {len(pairs)} pairs holds nothing out")
@@ -140,10 +153,6 @@ def _checked_count(count: int) -> int:
     return count
 
 
-# To draw a number that French speaks in a given number of words, nothing is drawn and thrown away: how many
-# such numbers there are is known for each group of three digits, and so for all groups together.
-
-
 @cache
 def _groups_of_length(place: int) -> dict[int, list[int]]:
     """The groups 0 to 999 by the number of words that they have at this place (0: units, 1: thousands …)."""
@@ -159,15 +168,23 @@ def _numbers_of_length(length: int, places: int) -> int:
     if places == 0:
         return int(length == 0)
     groups = _groups_of_length(places - 1)
-    return sum(len(same) * _numbers_of_length(length - words, places - 1) for words, same in groups.items())
+    return sum(
+        len(same) * _numbers_of_length(length - words, places - 1)
+        for words, same in groups.items()
+    )
 
 
 def _number_of_length(length: int, generator: random.Random) -> int:
-    places = generator.choice([p for p in (1, 2, 3, 4) if _numbers_of_length(length, p)])
+    places = generator.choice(
+        [p for p in (1, 2, 3, 4) if _numbers_of_length(length, p)]
+    )
     number = 0
     for place in reversed(range(places)):
         groups = _groups_of_length(place)
-        ways = [len(same) * _numbers_of_length(length - words, place) for words, same in groups.items()]
+        ways = [
+            len(same) * _numbers_of_length(length - words, place)
+            for words, same in groups.items()
+        ]
         words = generator.choices(list(groups), ways)[0]
         number += generator.choice(groups[words]) * 1000**place
         length -= words

@@ -65,14 +65,18 @@ def split(digits: Digits, share: float, seed: int) -> tuple[Digits, Digits]:
         ValueError: the share is not between 0 and 1, or leaves one side without images of some digit.
     """
     if not 0 < share < 1:
-        raise ValueError(f"the share to hold out must lie between 0 and 1, but is {share}")
+        raise ValueError(
+            f"the share to hold out must lie between 0 and 1, but is {share}"
+        )
     generator = np.random.default_rng(seed)
     train, held_out = [], []
     for label in np.unique(digits.labels):
         rows = generator.permutation(np.flatnonzero(digits.labels == label))
         count = round(share * len(rows))
         if not 0 < count < len(rows):
-            raise ValueError(f"a share of {share} of {len(rows)} images of {label} holds out {count}")
+            raise ValueError(
+                f"a share of {share} of {len(rows)} images of {label} holds out {count}"
+            )
         held_out.append(rows[:count])
         train.append(rows[count:])
     return _chosen(digits, train), _chosen(digits, held_out)
@@ -83,7 +87,9 @@ def _chosen(digits: Digits, rows: list[np.ndarray]) -> Digits:
     return Digits(digits.images[together], digits.labels[together])
 
 
-def draw(digits: Digits, count: int, seed: int, smallest: int = 2, largest: int = 4) -> Scenes:
+def draw(
+    digits: Digits, count: int, seed: int, smallest: int = 2, largest: int = 4
+) -> Scenes:
     """Scenes of ``smallest`` to ``largest`` digits, each number as often as the others.
 
     Raises:
@@ -101,12 +107,18 @@ def draw(digits: Digits, count: int, seed: int, smallest: int = 2, largest: int 
     images = np.zeros((count, 1, CANVAS, CANVAS), dtype=np.float32)
     captions, boxes = [], []
     for image in images:
-        fields = np.sort(generator.permutation(FIELDS**2)[: generator.integers(smallest, largest + 1)])
+        fields = np.sort(
+            generator.permutation(FIELDS**2)[
+                : generator.integers(smallest, largest + 1)
+            ]
+        )
         chosen = generator.integers(len(digits.labels), size=len(fields))
         where = [_box(field, generator) for field in fields.tolist()]
         for box, row in zip(where, chosen, strict=True):
             image[0, box.top : box.bottom, box.left : box.right] = digits.images[row]
-        captions.append(_caption((fields // FIELDS).tolist(), digits.labels[chosen].tolist()))
+        captions.append(
+            _caption((fields // FIELDS).tolist(), digits.labels[chosen].tolist())
+        )
         boxes.append(tuple(where))
     return Scenes(torch.from_numpy(images), captions, boxes)
 
@@ -138,12 +150,16 @@ def box_of_each_word(caption: Iterable[str], boxes: Iterable[Box]) -> list[Box |
     caption, boxes = list(caption), list(boxes)
     named = sum(word in NAMES for word in caption)
     if named != len(boxes):
-        raise ValueError(f"the caption names {named} digits, but there are {len(boxes)} boxes")
+        raise ValueError(
+            f"the caption names {named} digits, but there are {len(boxes)} boxes"
+        )
     remaining = iter(boxes)
     return [next(remaining) if word in NAMES else None for word in caption]
 
 
-def share_inside(weights: Float[Tensor, "*b k"], box: Box, margin: int = 0) -> Float[Tensor, "*b"]:
+def share_inside(
+    weights: Float[Tensor, "*b k"], box: Box, margin: int = 0
+) -> Float[Tensor, "*b"]:
     """The share of the weights that falls inside a box, or within ``margin`` pixels of it.
 
     The weights belong to a square grid over the canvas, row by row; each is spread evenly over the pixels of
@@ -154,14 +170,20 @@ def share_inside(weights: Float[Tensor, "*b k"], box: Box, margin: int = 0) -> F
     """
     side = math.isqrt(weights.shape[-1])
     if not side or side**2 != weights.shape[-1] or CANVAS % side:
-        raise ValueError(f"{weights.shape[-1]} weights are no square grid over {CANVAS} × {CANVAS} pixels")
+        raise ValueError(
+            f"{weights.shape[-1]} weights are no square grid over {CANVAS} × {CANVAS} pixels"
+        )
     rows = _covered(box.top - margin, box.bottom + margin, side).to(weights)
     columns = _covered(box.left - margin, box.right + margin, side).to(weights)
-    return torch.einsum("...rc,r,c->...", weights.unflatten(-1, (side, side)), rows, columns)
+    return torch.einsum(
+        "...rc,r,c->...", weights.unflatten(-1, (side, side)), rows, columns
+    )
 
 
 def _covered(start: int, end: int, side: int) -> Float[Tensor, " side"]:
     """Of each of ``side`` stretches of the canvas, the part that lies between start and end."""
     length = CANVAS // side
     edges = torch.arange(side + 1) * length
-    return (edges[1:].clamp(max=end) - edges[:-1].clamp(min=start)).clamp(min=0) / length
+    return (edges[1:].clamp(max=end) - edges[:-1].clamp(min=start)).clamp(
+        min=0
+    ) / length

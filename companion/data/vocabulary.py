@@ -26,15 +26,23 @@ class Vocabulary:
         #: the number of each token
         self.numbers = {token: number for number, token in enumerate(self.tokens)}
         if len(self.numbers) < len(self.tokens):
-            twice = [token for token, count in Counter(self.tokens).items() if count > 1]
-            raise ValueError(f"{len(twice)} tokens are listed more than once, the first is {twice[0]!r}")
+            twice = [
+                token for token, count in Counter(self.tokens).items() if count > 1
+            ]
+            raise ValueError(
+                f"{len(twice)} tokens are listed more than once, the first is {twice[0]!r}"
+            )
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[str]], minimum_frequency: int = 1) -> "Vocabulary":
+    def of(
+        cls, sentences: Iterable[Sequence[str]], minimum_frequency: int = 1
+    ) -> "Vocabulary":
         """Tokens that occur at least ``minimum_frequency`` times: most frequent first, then by alphabet."""
         counts = Counter(token for sentence in sentences for token in sentence)
         kept = [
-            token for token, count in counts.items() if count >= minimum_frequency and token not in SPECIAL
+            token
+            for token, count in counts.items()
+            if count >= minimum_frequency and token not in SPECIAL
         ]
         return cls(sorted(kept, key=lambda token: (-counts[token], token)))
 
@@ -43,7 +51,10 @@ class Vocabulary:
 
     def encode(self, sentence: Iterable[str]) -> list[int]:
         """The number of each token, ``<unk>`` for one not in the vocabulary, or spelt like a special one."""
-        return [UNK if token in SPECIAL else self.numbers.get(token, UNK) for token in sentence]
+        return [
+            UNK if token in SPECIAL else self.numbers.get(token, UNK)
+            for token in sentence
+        ]
 
     def decode(self, numbers: Iterable[SupportsInt]) -> list[str]:
         """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding.
@@ -54,7 +65,9 @@ class Vocabulary:
         sentence = []
         for number in map(int, numbers):
             if not 0 <= number < len(self):
-                raise ValueError(f"token {number} is outside the vocabulary of {len(self)} entries")
+                raise ValueError(
+                    f"token {number} is outside the vocabulary of {len(self)} entries"
+                )
             if number == EOS:
                 break
             if number not in (PAD, BOS):
@@ -83,7 +96,9 @@ def pad_documents(documents: Sequence[Sequence[Sequence[int]]]) -> Int[Tensor, "
     """
     sentences = pad([sentence for document in documents for sentence in document])
     most = max(map(len, documents))
-    spoken = torch.tensor([[place < len(document) for place in range(most)] for document in documents])
+    spoken = torch.tensor(
+        [[place < len(document) for place in range(most)] for document in documents]
+    )
     padded = torch.full((*spoken.shape, sentences.shape[1]), PAD)
     padded[spoken] = sentences
     return padded

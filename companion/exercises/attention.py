@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor
 
+from companion.attention.pooling import mean_pooling
 from companion.exercises.exercise import Exercise, normal
-from companion.pooling import mean_pooling
-
-# 3.1: scaled dot-product attention
 
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:
@@ -26,7 +24,9 @@ ATTEND = Exercise(
     solution=_attend,
     mistakes={
         "The scores are not divided by √d.": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
-        "The scores are divided by d; it is √d.": lambda q, k, v: (q @ k.mT / 7).softmax(-1) @ v,
+        "The scores are divided by d; it is √d.": lambda q, k, v: (
+            (q @ k.mT / 7).softmax(-1) @ v
+        ),
         "The scores are multiplied by √d; they are divided by it.": lambda q, k, v: (
             (q @ k.mT * 7**0.5).softmax(-1) @ v
         ),
@@ -48,13 +48,21 @@ ATTEND = Exercise(
         "The softmax runs over queries and keys together; it runs over the keys of each query.": (
             lambda q, k, v: _scores(q, k).flatten(1).softmax(-1).view(2, 3, 5) @ v
         ),
-        "There is no softmax: the scores themselves are the weights here.": lambda q, k, v: _scores(q, k) @ v,
-        "There is a sigmoid in the place of the softmax.": lambda q, k, v: _scores(q, k).sigmoid() @ v,
-        "These are the scores: the softmax and the average are missing.": lambda q, k, v: _scores(q, k),
-        "These are the weights: the average of the values is missing.": lambda q, k, v: _scores(q, k).softmax(
-            -1
+        "There is no softmax: the scores themselves are the weights here.": lambda q, k, v: (
+            _scores(q, k) @ v
         ),
-        "These are the keys averaged; the values are to be.": lambda q, k, v: _scores(q, k).softmax(-1) @ k,
+        "There is a sigmoid in the place of the softmax.": lambda q, k, v: (
+            _scores(q, k).sigmoid() @ v
+        ),
+        "These are the scores: the softmax and the average are missing.": lambda q, k, v: (
+            _scores(q, k)
+        ),
+        "These are the weights: the average of the values is missing.": lambda q, k, v: (
+            _scores(q, k).softmax(-1)
+        ),
+        "These are the keys averaged; the values are to be.": lambda q, k, v: (
+            _scores(q, k).softmax(-1) @ k
+        ),
         "This takes the best value alone, which no gradient can learn from.": lambda q, k, v: (
             torch.nn.functional.one_hot(_scores(q, k).argmax(-1), 5).to(v) @ v
         ),
@@ -64,9 +72,6 @@ ATTEND = Exercise(
         " with its last two axes exchanged, key.mT."
     },
 )
-
-
-# 3.2: the mean under a mask
 
 
 def _states_and_mask() -> dict[str, Tensor]:
@@ -92,40 +97,47 @@ MEAN_POOL = Exercise(
     solution=mean_pooling,
     mistakes={
         "The mask is ignored: padding is averaged too.": lambda s, m: s.mean(1),
-        "Padding is zero, but still counted: divide by the number of words, not by n.": lambda s, m: _zeroed(
-            s, m
-        ).mean(1),
+        "Padding is zero, but still counted: divide by the number of words, not by n.": lambda s, m: (
+            _zeroed(s, m).mean(1)
+        ),
         "The padding is added up, though it is not counted.": lambda s, m: (
             s.sum(1) / m.sum(1, keepdim=True).clamp(min=1)
         ),
-        "It is the sum: divide by the number of words.": lambda s, m: _zeroed(s, m).sum(1),
-        "The mask is the wrong way round: True means that there is a word.": lambda s, m: mean_pooling(s, ~m),
-        "The text without words is 0 / 0, which is NaN; it must get zeros.": lambda s, m: _divided(
-            s, m, m.sum(1, keepdim=True)
+        "It is the sum: divide by the number of words.": lambda s, m: _zeroed(s, m).sum(
+            1
+        ),
+        "The mask is the wrong way round: True means that there is a word.": lambda s, m: (
+            mean_pooling(s, ~m)
+        ),
+        "The text without words is 0 / 0, which is NaN; it must get zeros.": lambda s, m: (
+            _divided(s, m, m.sum(1, keepdim=True))
         ),
         "There is 1 too many in the number of words, to save the empty text: use clamp(min=1).": (
             lambda s, m: _divided(s, m, m.sum(1, keepdim=True) + 1)
         ),
-        "All texts are divided by the number of words in the whole batch.": lambda s, m: _divided(
-            s, m, m.sum()
+        "All texts are divided by the number of words in the whole batch.": lambda s, m: (
+            _divided(s, m, m.sum())
         ),
-        "The mean is taken over the features; it is taken over the words.": lambda s, m: _zeroed(s, m).mean(
-            2
+        "The mean is taken over the features; it is taken over the words.": lambda s, m: (
+            _zeroed(s, m).mean(2)
         ),
-        "One mean is taken over the words of all texts together.": lambda s, m: s[m].mean(0).expand(3, 7),
+        "One mean is taken over the words of all texts together.": lambda s, m: (
+            s[m].mean(0).expand(3, 7)
+        ),
         "This is the maximum; the mean is asked for.": lambda s, m: (
-            s.masked_fill(~m[..., None], -torch.inf).amax(1).masked_fill(~m.any(1, keepdim=True), 0)
+            s.masked_fill(~m[..., None], -torch.inf)
+            .amax(1)
+            .masked_fill(~m.any(1, keepdim=True), 0)
         ),
-        "This is the last word; the mean of all is asked for.": lambda s, m: torch.stack(
-            [s[0, 4], s[1, 2], 0 * s[2, 0]]
+        "This is the last word; the mean of all is asked for.": lambda s, m: (
+            torch.stack([s[0, 4], s[1, 2], 0 * s[2, 0]])
         ),
         "The first words are taken, as many as the mask has; it may have a hole.": _first_words,
     },
-    hints={"must match": "The mask is (b, n), and the states are (b, n, d): write mask[..., None]."},
+    hints={
+        "must match": "The mask is (b, n), and the states are (b, n, d): write mask[..., None]."
+    },
 )
-
-
-# 3.3: the attention matrix of ABCNN
 
 
 def _differences(left: Tensor, right: Tensor) -> Tensor:
@@ -150,7 +162,9 @@ MATCH_SCORES = Exercise(
         "The root is missing: this is the square of the distance.": lambda x, y: (
             1 / (1 + _distances(x, y).square())
         ),
-        "This is the distance; the score is 1 / (1 + distance).": lambda x, y: _distances(x, y),
+        "This is the distance; the score is 1 / (1 + distance).": lambda x, y: (
+            _distances(x, y)
+        ),
         "The 1 under the fraction is missing: two equal words would be infinite.": lambda x, y: (
             1 / _distances(x, y)
         ),
@@ -163,11 +177,17 @@ MATCH_SCORES = Exercise(
         "The largest difference is taken; the distance is Euclidean.": lambda x, y: (
             1 / (1 + _differences(x, y).abs().amax(-1))
         ),
-        "This is exp(−distance); the score is 1 / (1 + distance).": lambda x, y: _distances(x, y).neg().exp(),
-        "This is −distance; the score is 1 / (1 + distance).": lambda x, y: -_distances(x, y),
-        "This is the dot product in the place of the distance.": lambda x, y: 1 / (1 + x @ y.mT),
-        "This is the cosine; the score is 1 / (1 + distance).": lambda x, y: torch.cosine_similarity(
-            x[:, :, None], y[:, None], dim=-1
+        "This is exp(−distance); the score is 1 / (1 + distance).": lambda x, y: (
+            _distances(x, y).neg().exp()
+        ),
+        "This is −distance; the score is 1 / (1 + distance).": lambda x, y: (
+            -_distances(x, y)
+        ),
+        "This is the dot product in the place of the distance.": lambda x, y: (
+            1 / (1 + x @ y.mT)
+        ),
+        "This is the cosine; the score is 1 / (1 + distance).": lambda x, y: (
+            torch.cosine_similarity(x[:, :, None], y[:, None], dim=-1)
         ),
         "The features are not added up: there is one score for each pair of words.": lambda x, y: (
             1 / (1 + _differences(x, y).abs())
@@ -184,6 +204,4 @@ MATCH_SCORES = Exercise(
         " to (b, 1, n, d)."
     },
 )
-
-
 EXERCISES = {"3.1": ATTEND, "3.2": MEAN_POOL, "3.3": MATCH_SCORES}

@@ -3,19 +3,24 @@
 import torch
 from torch import Tensor
 
-from companion.attention import masked_softmax
-from companion.attention_over_attention import attention_over_attention, occurrences
+from companion.attention.attention_over_attention import (
+    attention_over_attention,
+    pointer_sum,
+)
+from companion.attention.base import masked_softmax
+from companion.attention.pooling import mean_pooling
 from companion.exercises.exercise import Exercise, Inputs, normal
-from companion.pooling import mean_pooling
-
-# 10.1: attention over attention
 
 
 def _matrix() -> Inputs:
     """Documents of 7, 4 and 6 words, questions of 5, 3 and 2."""
     document = torch.arange(7) < torch.tensor([[7], [4], [6]])
     question = torch.arange(5) < torch.tensor([[5], [3], [2]])
-    return {"scores": 2 * normal(3, 7, 5, seed=101), "document": document, "question": question}
+    return {
+        "scores": 2 * normal(3, 7, 5, seed=101),
+        "document": document,
+        "question": question,
+    }
 
 
 def _alpha(scores: Tensor, document: Tensor) -> Tensor:
@@ -68,16 +73,18 @@ ATTENTION_OVER_ATTENTION = Exercise(
         "Only the question's mask is used: the document's padding gets a share.": lambda s, d, q: (
             attention_over_attention(s, torch.ones_like(d), q)
         ),
-        "All words of the question count alike: weigh them by β.": lambda s, d, q: mean_pooling(
-            _alpha(s, d), q
+        "All words of the question count alike: weigh them by β.": lambda s, d, q: (
+            mean_pooling(_alpha(s, d), q)
         ),
         "The shares are added up over the question and not weighed by β.": lambda s, d, q: (
-            _alpha(s, d) * q[..., None]
-        ).sum(1),
-        "This is β, the shares of the question's words: weigh the α by it.": lambda s, d, q: mean_pooling(
-            _beta(s, q), d
+            (_alpha(s, d) * q[..., None]).sum(1)
         ),
-        "These are the α: weigh them by β, and add them up over the question.": lambda s, d, q: _alpha(s, d),
+        "This is β, the shares of the question's words: weigh the α by it.": lambda s, d, q: (
+            mean_pooling(_beta(s, q), d)
+        ),
+        "These are the α: weigh them by β, and add them up over the question.": lambda s, d, q: (
+            _alpha(s, d)
+        ),
     },
     hints={
         "must match|size mismatch|cannot be multiplied|Expected size": (
@@ -87,9 +94,6 @@ ATTENTION_OVER_ATTENTION = Exercise(
 )
 
 
-# 10.2: a word's probability
-
-
 def _found(document: Tensor, words: Tensor) -> Tensor:
     return words[..., None] == document[:, None]
 
@@ -97,10 +101,12 @@ def _found(document: Tensor, words: Tensor) -> Tensor:
 PROBABILITY = Exercise(
     inputs={
         "shares": normal(3, 7, seed=102).softmax(-1),
-        "document": torch.tensor([[4, 5, 4, 6, 4, 7, 5], [8, 8, 6, 4, 9, 6, 8], [5, 6, 7, 8, 9, 9, 0]]),
+        "document": torch.tensor(
+            [[4, 5, 4, 6, 4, 7, 5], [8, 8, 6, 4, 9, 6, 8], [5, 6, 7, 8, 9, 9, 0]]
+        ),
         "words": torch.tensor([[4, 5, 6, 7, 8], [8, 6, 4, 9, 5], [9, 5, 4, 6, 7]]),
     },
-    solution=occurrences,
+    solution=pointer_sum,
     mistakes={
         "Only the first place of a word counts: its probability is the sum over all.": lambda s, d, w: (
             s.gather(1, _found(d, w).int().argmax(-1)) * _found(d, w).any(-1)
@@ -109,17 +115,21 @@ PROBABILITY = Exercise(
             lambda s, d, w: s.gather(1, _found(d, w).int().argmax(-1))
         ),
         "Only the largest share of a word counts: its probability is the sum over all.": lambda s, d, w: (
-            _found(d, w) * s[:, None]
-        ).amax(-1),
+            (_found(d, w) * s[:, None]).amax(-1)
+        ),
         "It is the mean over a word's places: a word that stands twice has both shares.": lambda s, d, w: (
             (_found(d, w) * s[:, None]).sum(-1) / _found(d, w).sum(-1).clamp(min=1)
         ),
         "It is the mean over a word's places, and 0 / 0 where there is none: sum the shares.": (
             lambda s, d, w: (_found(d, w) * s[:, None]).sum(-1) / _found(d, w).sum(-1)
         ),
-        "The places are counted: add up their shares.": lambda s, d, w: _found(d, w).sum(-1).to(s),
+        "The places are counted: add up their shares.": lambda s, d, w: (
+            _found(d, w).sum(-1).to(s)
+        ),
         "It is divided by the sum over these words: the document has others, which keep their share.": (
-            lambda s, d, w: occurrences(s, d, w) / occurrences(s, d, w).sum(-1, keepdim=True)
+            lambda s, d, w: (
+                pointer_sum(s, d, w) / pointer_sum(s, d, w).sum(-1, keepdim=True)
+            )
         ),
     },
     hints={
@@ -129,11 +139,8 @@ PROBABILITY = Exercise(
 )
 
 
-# 10.3: the loss of an answer
-
-
 def _chance(shares: Tensor, document: Tensor, answer: Tensor) -> Tensor:
-    return occurrences(shares, document, answer[:, None])[:, 0]
+    return pointer_sum(shares, document, answer[:, None])[:, 0]
 
 
 def _loss(shares: Tensor, document: Tensor, answer: Tensor) -> Tensor:
@@ -143,7 +150,9 @@ def _loss(shares: Tensor, document: Tensor, answer: Tensor) -> Tensor:
 def _twice(shares: Tensor, document: Tensor, answer: Tensor) -> Tensor:
     """Cross-entropy, which takes logits, of the probabilities of ten words."""
     words = torch.arange(10).expand(len(document), -1)
-    return torch.nn.functional.cross_entropy(occurrences(shares, document, words), answer)
+    return torch.nn.functional.cross_entropy(
+        pointer_sum(shares, document, words), answer
+    )
 
 
 ANSWER_LOSS = Exercise(
@@ -164,7 +173,9 @@ ANSWER_LOSS = Exercise(
         "The logarithm is missing: this is one less the probability.": lambda s, d, a: (
             1 - _chance(s, d, a)
         ).mean(),
-        "The logarithm is missing, it is −log P.": lambda s, d, a: -_chance(s, d, a).mean(),
+        "The logarithm is missing, it is −log P.": lambda s, d, a: (
+            -_chance(s, d, a).mean()
+        ),
         "Only the first place of the answer counts: its probability is the sum over all.": lambda s, d, a: (
             -s.gather(1, (d == a[:, None]).int().argmax(-1, keepdim=True)).log().mean()
         ),
@@ -179,6 +190,4 @@ ANSWER_LOSS = Exercise(
         "must match": "The answers are (b,), the document (b, n): give them an axis of size 1, [:, None]."
     },
 )
-
-
 EXERCISES = {"10.1": ATTENTION_OVER_ATTENTION, "10.2": PROBABILITY, "10.3": ANSWER_LOSS}

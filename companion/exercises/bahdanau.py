@@ -6,8 +6,6 @@ from torch.nn import functional
 from companion.exercises.exercise import Exercise, Inputs, normal
 from companion.exercises.weights import EXPECTED_POSITION, MASKED_SOFTMAX
 
-# 2.2: additive scores
-
 
 def _query_and_key(query_size: int, key_size: int, size: int) -> Inputs:
     sizes = {
@@ -17,7 +15,10 @@ def _query_and_key(query_size: int, key_size: int, size: int) -> Inputs:
         "U": (size, key_size),
         "v": (size,),
     }
-    return {name: normal(*shape, seed=seed) / 2 for seed, (name, shape) in enumerate(sizes.items())}
+    return {
+        name: normal(*shape, seed=seed) / 2
+        for seed, (name, shape) in enumerate(sizes.items())
+    }
 
 
 def _query_part(query: Tensor, W: Tensor) -> Tensor:
@@ -42,11 +43,17 @@ ADDITIVE_SCORES = Exercise(
     mistakes={
         "The tanh is missing.": lambda q, k, W, U, v: _sum(q, k, W, U) @ v,
         "The tanh comes after v; it belongs inside: v · tanh(…).": lambda q, k, W, U, v: (
-            _sum(q, k, W, U) @ v
-        ).tanh(),
-        "There is a sigmoid in the place of the tanh.": lambda q, k, W, U, v: _sum(q, k, W, U).sigmoid() @ v,
-        "There is a ReLU in the place of the tanh.": lambda q, k, W, U, v: _sum(q, k, W, U).relu() @ v,
-        "The two parts are subtracted: it is W s + U h.": lambda q, k, W, U, v: _additive(q, -k, W, U, v),
+            (_sum(q, k, W, U) @ v).tanh()
+        ),
+        "There is a sigmoid in the place of the tanh.": lambda q, k, W, U, v: (
+            _sum(q, k, W, U).sigmoid() @ v
+        ),
+        "There is a ReLU in the place of the tanh.": lambda q, k, W, U, v: (
+            _sum(q, k, W, U).relu() @ v
+        ),
+        "The two parts are subtracted: it is W s + U h.": lambda q, k, W, U, v: (
+            _additive(q, -k, W, U, v)
+        ),
         "The tanh is taken of each part alone: add W s and U h first.": lambda q, k, W, U, v: (
             _additive(q, 0 * k, W, U, v) + _additive(0 * q, k, W, U, v)
         ),
@@ -71,13 +78,15 @@ ADDITIVE_SCORES = Exercise(
         "v is missing: the d numbers are only averaged.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().mean(-1)
         ),
-        "v is missing: d numbers are left for each query and key.": lambda q, k, W, U, v: _sum(
-            q, k, W, U
-        ).tanh(),
-        "The products with v are not added up over d.": lambda q, k, W, U, v: _sum(q, k, W, U).tanh() * v,
-        "These are weights already: give the scores, before any softmax.": lambda q, k, W, U, v: _additive(
-            q, k, W, U, v
-        ).softmax(-1),
+        "v is missing: d numbers are left for each query and key.": lambda q, k, W, U, v: (
+            _sum(q, k, W, U).tanh()
+        ),
+        "The products with v are not added up over d.": lambda q, k, W, U, v: (
+            _sum(q, k, W, U).tanh() * v
+        ),
+        "These are weights already: give the scores, before any softmax.": lambda q, k, W, U, v: (
+            _additive(q, k, W, U, v).softmax(-1)
+        ),
         "Every query gets the first query's scores.": lambda q, k, W, U, v: _additive(
             q[:, :1].expand_as(q), k, W, U, v
         ),
@@ -90,8 +99,8 @@ ADDITIVE_SCORES = Exercise(
     },
     alike=_query_and_key(7, 7, 7),
     confusions={
-        "W and U are swapped: W (d, s) is the query's, U (d, h) the keys'.": lambda q, k, W, U, v: _additive(
-            q, k, U, W, v
+        "W and U are swapped: W (d, s) is the query's, U (d, h) the keys'.": lambda q, k, W, U, v: (
+            _additive(q, k, U, W, v)
         ),
         "W and U are transposed: W is (d, s), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
             _additive(q, k, W.mT, U.mT, v)
@@ -99,20 +108,17 @@ ADDITIVE_SCORES = Exercise(
         "W is transposed: it is (d, s), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
             _additive(q, k, W.mT, U, v)
         ),
-        "U is transposed: it is (d, h), so the keys' part is key @ U.mT.": lambda q, k, W, U, v: _additive(
-            q, k, W, U.mT, v
+        "U is transposed: it is (d, h), so the keys' part is key @ U.mT.": lambda q, k, W, U, v: (
+            _additive(q, k, W, U.mT, v)
         ),
-        "W is used for the keys too; they have their own matrix, U.": lambda q, k, W, U, v: _additive(
-            q, k, W, W, v
+        "W is used for the keys too; they have their own matrix, U.": lambda q, k, W, U, v: (
+            _additive(q, k, W, W, v)
         ),
-        "U is used for the query too; it has its own matrix, W.": lambda q, k, W, U, v: _additive(
-            q, k, U, U, v
+        "U is used for the query too; it has its own matrix, W.": lambda q, k, W, U, v: (
+            _additive(q, k, U, U, v)
         ),
     },
 )
-
-
-# 2.3: location features
 
 
 def _features(previous: Tensor, filters: Tensor) -> Tensor:
@@ -121,7 +127,11 @@ def _features(previous: Tensor, filters: Tensor) -> Tensor:
 
 
 def _padded(
-    x: Tensor, filters: Tensor, left: float = 0.5, right: float = 0.5, mode: str = "constant"
+    x: Tensor,
+    filters: Tensor,
+    left: float = 0.5,
+    right: float = 0.5,
+    mode: str = "constant",
 ) -> Tensor:
     both = filters.shape[1] - 1
     return functional.pad(x[:, None], (int(left * both), int(right * both)), mode)[:, 0]
@@ -132,7 +142,10 @@ def _location(previous: Tensor, filters: Tensor) -> Tensor:
 
 
 LOCATION_FEATURES = Exercise(
-    inputs={"previous": normal(2, 7, seed=11).softmax(-1), "filters": normal(3, 5, seed=12)},
+    inputs={
+        "previous": normal(2, 7, seed=11).softmax(-1),
+        "filters": normal(3, 5, seed=12),
+    },
     solution=_location,
     mistakes={
         "The filters are flipped: this is a convolution as in mathematics, and conv1d does not flip.": (
@@ -183,8 +196,6 @@ LOCATION_FEATURES = Exercise(
         "three dimensions|channels": "conv1d wants an axis of channels, of size 1 here: (b, 1, k), (c, 1, w)."
     },
 )
-
-
 EXERCISES = {
     "2.1": MASKED_SOFTMAX,
     "2.2": ADDITIVE_SCORES,

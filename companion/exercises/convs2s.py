@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
-from companion.attention import masked_softmax
+from companion.attention.base import masked_softmax
 from companion.exercises.exercise import Exercise, Inputs, normal
 
 _HALF = math.sqrt(0.5)
-
-# 11.1: a gated convolution that sees no future
 
 
 def _convolved(x: Tensor, W: Tensor, b: Tensor, before: int, after: int) -> Tensor:
@@ -22,9 +20,14 @@ def _linear(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return _convolved(x, W, b, W.shape[-1] - 1, 0)
 
 
-def _seen(before: int, after: int, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
+def _seen(
+    before: int, after: int, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor
+) -> Tensor:
     """The gated convolution with so many zeros before the sentence and after it."""
-    return _convolved(x, W, b, before, after) * _convolved(x, V, c, before, after).sigmoid()
+    return (
+        _convolved(x, W, b, before, after)
+        * _convolved(x, V, c, before, after).sigmoid()
+    )
 
 
 def _gated(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
@@ -41,18 +44,30 @@ GATED_CONVOLUTION = Exercise(
     },
     solution=_gated,
     mistakes={
-        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(1, 1, *x),
-        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: _seen(0, 2, *x),
-        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: _seen(3, -1, *x),
+        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(
+            1, 1, *x
+        ),
+        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: (
+            _seen(0, 2, *x)
+        ),
+        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: (
+            _seen(3, -1, *x)
+        ),
         "The output is k − 1 too long: zeros go to the left only, or k − 1 outputs are cut off the end.": (
             lambda *x: _seen(2, 2, *x)
         ),
-        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(0, 0, *x),
+        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(
+            0, 0, *x
+        ),
         "The last word is missing: cut k − 1 outputs off the end, not k as the paper says.": (
             lambda *x: _gated(*x)[:, :-1]
         ),
-        "The gate is on the wrong one: σ is of V and c.": lambda x, W, b, V, c: _gated(x, V, c, W, b),
-        "The gate is missing: σ is of V and c.": lambda x, W, b, V, c: _linear(x, W, b) * _linear(x, V, c),
+        "The gate is on the wrong one: σ is of V and c.": lambda x, W, b, V, c: _gated(
+            x, V, c, W, b
+        ),
+        "The gate is missing: σ is of V and c.": lambda x, W, b, V, c: (
+            _linear(x, W, b) * _linear(x, V, c)
+        ),
         "Both are gated: σ is of V and c only.": lambda x, W, b, V, c: (
             _linear(x, W, b).sigmoid() * _linear(x, V, c).sigmoid()
         ),
@@ -76,9 +91,6 @@ GATED_CONVOLUTION = Exercise(
         "channels|expected input": "conv1d wants the features before the positions: x.mT, and .mT after it."
     },
 )
-
-
-# 11.2: one look
 
 
 def _look_inputs(size: int, features: int) -> Inputs:
@@ -124,21 +136,35 @@ LOOK = Exercise(
             _words(x[-1]).amax().sqrt() * _sum(*x)
         ),
         "The factor m √(1/m) is missing.": _sum,
-        "The factor is m: it is m √(1/m), which is √m.": lambda *x: _words(x[-1]) * _sum(*x),
-        "The factor is √(1/m): it is m √(1/m), which is √m.": lambda *x: _words(x[-1]) ** -0.5 * _sum(*x),
-        "The factor is on the scores: it scales the context, after the average.": lambda *x: _sum(
-            *x, query=_words(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1])
+        "The factor is m: it is m √(1/m), which is √m.": lambda *x: (
+            _words(x[-1]) * _sum(*x)
         ),
-        "The mask is not used: padding gets weight.": lambda *x: _words(x[-1]).sqrt() * _unmasked(*x),
-        "The mask is not used, and m counts padding.": lambda *x: math.sqrt(x[-1].shape[-1]) * _unmasked(*x),
-        "g is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[5]),
-        "b is missing in the query d.": lambda *x: _look(*x, query=x[0] @ x[4].mT + x[1]),
-        "The key is z + e: it is z, only the value is the sum.": lambda *x: _look(*x, key=x[2] + x[3]),
+        "The factor is √(1/m): it is m √(1/m), which is √m.": lambda *x: (
+            _words(x[-1]) ** -0.5 * _sum(*x)
+        ),
+        "The factor is on the scores: it scales the context, after the average.": lambda *x: (
+            _sum(*x, query=_words(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1]))
+        ),
+        "The mask is not used: padding gets weight.": lambda *x: (
+            _words(x[-1]).sqrt() * _unmasked(*x)
+        ),
+        "The mask is not used, and m counts padding.": lambda *x: (
+            math.sqrt(x[-1].shape[-1]) * _unmasked(*x)
+        ),
+        "g is missing in the query d.": lambda *x: _look(
+            *x, query=x[0] @ x[4].mT + x[5]
+        ),
+        "b is missing in the query d.": lambda *x: _look(
+            *x, query=x[0] @ x[4].mT + x[1]
+        ),
+        "The key is z + e: it is z, only the value is the sum.": lambda *x: _look(
+            *x, key=x[2] + x[3]
+        ),
         "The key is e: it is z.": lambda *x: _look(*x, key=x[3]),
         "The value is z: it is z + e.": lambda *x: _look(*x, value=x[2]),
         "The value is e: it is z + e.": lambda *x: _look(*x, value=x[3]),
-        "d is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: _look(
-            *x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1])
+        "d is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
+            _look(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
         "z + e is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
             _HALF * _look(*x)
@@ -147,25 +173,29 @@ LOOK = Exercise(
             lambda *x: _HALF * _look(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
         "The scores are divided by √d, as in a Transformer: here they are plain dot products.": (
-            lambda *x: _look(*x, query=(x[0] @ x[4].mT + x[5] + x[1]) / math.sqrt(x[1].shape[-1]))
+            lambda *x: _look(
+                *x, query=(x[0] @ x[4].mT + x[5] + x[1]) / math.sqrt(x[1].shape[-1])
+            )
         ),
         "The softmax runs over the queries: each query's weights sum to 1.": lambda h, g, z, e, W, b, mask: (
             _words(mask).sqrt()
-            * ((h @ W.mT + b + g) @ z.mT).masked_fill(~mask[:, None], -torch.inf).softmax(1).nan_to_num()
+            * ((h @ W.mT + b + g) @ z.mT)
+            .masked_fill(~mask[:, None], -torch.inf)
+            .softmax(1)
+            .nan_to_num()
             @ (z + e)
         ),
     },
-    hints={"size of tensor|must match": "mask is (b, k), the scores are (b, q, k): mask[:, None] fits them."},
+    hints={
+        "size of tensor|must match": "mask is (b, k), the scores are (b, q, k): mask[:, None] fits them."
+    },
     alike=_look_inputs(5, 5),
     confusions={
-        "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda h, g, z, e, W, b, mask: _look(
-            h, g, z, e, W.mT, b, mask
+        "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda h, g, z, e, W, b, mask: (
+            _look(h, g, z, e, W.mT, b, mask)
         )
     },
 )
-
-
-# 11.3: weight normalisation
 
 
 def _norms(v: Tensor, *axes: int) -> Tensor:
@@ -189,8 +219,12 @@ NORMALISED = Exercise(
             g[:, None, None] * v / _norms(v, 0)
         ),
         "g is missing.": lambda v, g: v / _norms(v, 1, 2),
-        "v is not divided by its length: it gives only the direction.": lambda v, g: g[:, None, None] * v,
-        "v is divided by its squared length.": lambda v, g: g[:, None, None] * v / _norms(v, 1, 2) ** 2,
+        "v is not divided by its length: it gives only the direction.": lambda v, g: (
+            g[:, None, None] * v
+        ),
+        "v is divided by its squared length.": lambda v, g: (
+            g[:, None, None] * v / _norms(v, 1, 2) ** 2
+        ),
         "v is divided by the sum of its absolute values: the length is the root of the sum of squares.": (
             lambda v, g: g[:, None, None] * v / v.abs().sum((1, 2), keepdim=True)
         ),

@@ -36,7 +36,9 @@ class Exercise(NamedTuple):
 
 def normal(*size: int, seed: int) -> Tensor:
     """Normal numbers, always the same for one seed, with 64 bits."""
-    return torch.randn(*size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(
+        *size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def diagnose(exercise: Exercise, function: Answer) -> str:
@@ -66,7 +68,9 @@ def _leaf(value: Any) -> Any:
 
 
 def _copies(inputs: Inputs) -> Inputs:
-    return {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}
+    return {
+        name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
+    }
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -77,13 +81,20 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _close(one: Tensor, other: Tensor) -> Tensor:
     """Where values are equal, as exactly as the precision of the first allows; NaN equals NaN."""
-    tolerance = 1e-3 if one.dtype in (torch.float32, torch.float16, torch.bfloat16) else 1e-6
+    tolerance = (
+        1e-3 if one.dtype in (torch.float32, torch.float16, torch.bfloat16) else 1e-6
+    )
     one, other = one.detach().double(), other.detach().double()
     return torch.isclose(one, other, tolerance, tolerance / 100, equal_nan=True)
 
 
-def _raised(error: Exception | SystemExit, given: Inputs, hints: Mapping[str, str]) -> str:
-    shapes = {name: tuple(x.shape) if isinstance(x, Tensor) else x for name, x in given.items()}
+def _raised(
+    error: Exception | SystemExit, given: Inputs, hints: Mapping[str, str]
+) -> str:
+    shapes = {
+        name: tuple(x.shape) if isinstance(x, Tensor) else x
+        for name, x in given.items()
+    }
     sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     words = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
     advice = [hint for pattern, hint in hints.items() if re.search(pattern, str(error))]
@@ -96,9 +107,16 @@ def _confused(exercise: Exercise, function: Answer) -> str:
         return ""
     try:
         result = function(*_copies(exercise.alike).values())
-    except (Exception, SystemExit):  # then it is no confusion of sizes: the first exception is to be told
+    except (
+        Exception,
+        SystemExit,
+    ):  # then it is no confusion of sizes: the first exception is to be told
         return ""
-    return "" if _no_plain_tensor(result) else _planted(exercise.confusions, exercise.alike, result)
+    return (
+        ""
+        if _no_plain_tensor(result)
+        else _planted(exercise.confusions, exercise.alike, result)
+    )
 
 
 def _no_plain_tensor(result: Any) -> str:
@@ -106,7 +124,11 @@ def _no_plain_tensor(result: Any) -> str:
         return "It returns nothing (None): is the last line a `return`?"
     if not isinstance(result, Tensor):
         return f"It returns a {type(result).__name__}, not a tensor."
-    if result.layout == torch.strided and result.device.type == "cpu" and not result.is_complex():
+    if (
+        result.layout == torch.strided
+        and result.device.type == "cpu"
+        and not result.is_complex()
+    ):
         return ""
     return (
         f"It returns a tensor of {result.dtype} and layout {result.layout} on device {result.device}, "
@@ -128,25 +150,35 @@ def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
 
 def _planted(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
     """The words of the mistake whose result this is, exactly or but for NaN, which may have been made 0."""
-    results = {words: make(*_copies(inputs).values()) for words, make in mistakes.items()}
+    results = {
+        words: make(*_copies(inputs).values()) for words, make in mistakes.items()
+    }
     exactly = [words for words, planted in results.items() if _equal(result, planted)]
     if exactly:
         return exactly[0]
     numbers, count = result.nan_to_num(), int(result.isnan().sum())
-    nearly = [words for words, planted in results.items() if _equal(numbers, planted.nan_to_num())]
+    nearly = [
+        words
+        for words, planted in results.items()
+        if _equal(numbers, planted.nan_to_num())
+    ]
     return (nearly[0] + f" There are also {count} NaN." * bool(count)) if nearly else ""
 
 
 def _wrong_shape(result: Tensor, expected: Tensor) -> str:
     if result.shape == expected.shape:
         return ""
-    words = f"The shape is {tuple(result.shape)}, and should be {tuple(expected.shape)}."
+    words = (
+        f"The shape is {tuple(result.shape)}, and should be {tuple(expected.shape)}."
+    )
     if sorted(result.shape) != sorted(expected.shape):
         if result.squeeze().shape == expected.shape:
             return f"{words} There is an axis of size 1 too many: squeeze it."
         return words
     orders = [
-        order for order in permutations(range(result.ndim)) if result.permute(order).shape == expected.shape
+        order
+        for order in permutations(range(result.ndim))
+        if result.permute(order).shape == expected.shape
     ]
     right = any(_equal(result.permute(order), expected) for order in orders)
     fits = "the values are right then" if right else "but the values would still differ"
@@ -170,7 +202,9 @@ def _not_a_number(result: Tensor, expected: Tensor) -> str:
     if not count:
         return ""
     first = tuple((~finite).nonzero()[0].tolist())
-    words = f"{count} of {result.numel()} values are NaN or infinite, the first at {first}."
+    words = (
+        f"{count} of {result.numel()} values are NaN or infinite, the first at {first}."
+    )
     if count == result.numel():
         return words
     return f"{words} The rest is {'right' if _close(result, expected)[finite].all() else 'not all right'}."
@@ -196,7 +230,11 @@ def _wrong_precision(result: Tensor, expected: Tensor) -> str:
 
 def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
     """Whether a model can also learn through values that are right."""
-    wanted = {name: leaf for name, leaf in leaves.items() if getattr(leaf, "requires_grad", False)}
+    wanted = {
+        name: leaf
+        for name, leaf in leaves.items()
+        if getattr(leaf, "requires_grad", False)
+    }
     if not wanted:
         return ""
     lost = "The values are right, but no gradient reaches {}: is there a detach() or torch.tensor(…)?"

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from companion.exercises.exercise import Exercise, normal
-from companion.hard import reward_to_go as _to_go
+from companion.training.reinforce import reward_to_go as _to_go
 
-_WORDS = torch.tensor([[True, True, True, True, False], [True, True, False, False, False], [True] * 5])
-
-# 4.1: the gated context
+_WORDS = torch.tensor(
+    [[True, True, True, True, False], [True, True, False, False, False], [True] * 5]
+)
 
 
 def _context(hidden: Tensor, weights: Tensor, value: Tensor, f: Tensor) -> Tensor:
@@ -41,21 +41,26 @@ GATED_CONTEXT = Exercise(
         ),
         "This is 1 − β in the place of β.": lambda h, w, a, f: _context(h, w, a, -f),
         "The gate is a vector, one number for each feature of h, added up too late: β = σ(f · h) is one "
-        "number.": lambda h, w, a, f: (h * f).sigmoid().sum(-1, keepdim=True) * _seen(w, a),
-        "Only the gate is left: multiply it with the average Σ α_i a_i.": lambda h, w, a, f: _gate(h, f),
-        "The values are not weighted: it is Σ α_i a_i.": lambda h, w, a, f: _gate(h, f) * a.sum(1),
-        "The weights take no part: this is the plain mean.": lambda h, w, a, f: _gate(h, f) * a.mean(1),
+        "number.": lambda h, w, a, f: (
+            (h * f).sigmoid().sum(-1, keepdim=True) * _seen(w, a)
+        ),
+        "Only the gate is left: multiply it with the average Σ α_i a_i.": lambda h, w, a, f: (
+            _gate(h, f)
+        ),
+        "The values are not weighted: it is Σ α_i a_i.": lambda h, w, a, f: (
+            _gate(h, f) * a.sum(1)
+        ),
+        "The weights take no part: this is the plain mean.": lambda h, w, a, f: (
+            _gate(h, f) * a.mean(1)
+        ),
         "The weighted values are not added up over the places.": lambda h, w, a, f: (
             _gate(h, f)[..., None] * w[..., None] * a
         ),
-        "The softmax is taken twice: the weights are weights already.": lambda h, w, a, f: _context(
-            h, w.softmax(-1), a, f
+        "The softmax is taken twice: the weights are weights already.": lambda h, w, a, f: (
+            _context(h, w.softmax(-1), a, f)
         ),
     },
 )
-
-
-# 4.2: the doubly stochastic penalty
 
 
 def _penalty(weights: Tensor, words: Tensor, weight: float) -> Tensor:
@@ -67,13 +72,19 @@ def _received(weights: Tensor, words: Tensor) -> Tensor:
 
 
 PENALTY = Exercise(
-    inputs={"weights": (4 * normal(3, 5, 7, seed=45)).softmax(-1), "words": _WORDS, "weight": 0.7},
+    inputs={
+        "weights": (4 * normal(3, 5, 7, seed=45)).softmax(-1),
+        "words": _WORDS,
+        "weight": 0.7,
+    },
     solution=_penalty,
     mistakes={
         "It is the mean over the places: (4.5) has the sum over them, and the mean over the images only.": (
             lambda a, m, w: w * (1 - _received(a, m)).square().mean()
         ),
-        "It is the sum over the images: take their mean.": lambda a, m, w: 3 * _penalty(a, m, w),
+        "It is the sum over the images: take their mean.": lambda a, m, w: (
+            3 * _penalty(a, m, w)
+        ),
         "It is the sum over the images and the mean over the places: it is the other way round.": (
             lambda a, m, w: w * (1 - _received(a, m)).square().sum(0).mean()
         ),
@@ -84,7 +95,9 @@ PENALTY = Exercise(
             lambda a, m, w: _penalty(a, torch.ones_like(m), w)
         ),
         "λ is missing.": lambda a, m, w: _penalty(a, m, 1.0),
-        "The difference is not squared.": lambda a, m, w: w * (1 - _received(a, m)).sum(1).mean(),
+        "The difference is not squared.": lambda a, m, w: (
+            w * (1 - _received(a, m)).sum(1).mean()
+        ),
         "It is the absolute difference: it must be squared.": lambda a, m, w: (
             w * (1 - _received(a, m)).abs().sum(1).mean()
         ),
@@ -102,11 +115,6 @@ PENALTY = Exercise(
         ),
     },
 )
-
-
-# 4.3: the reward to go
-
-
 REWARD_TO_GO = Exercise(
     inputs={"reward": -normal(3, 5, seed=46).abs(), "words": _WORDS},
     solution=_to_go,
@@ -117,19 +125,25 @@ REWARD_TO_GO = Exercise(
         "This is the reward of the whole caption, for every look.": lambda r, m: (
             (r * m).sum(1, keepdim=True).expand_as(r).clone()
         ),
-        "This is each word's own reward alone: add those of the words after it.": lambda r, m: r * m,
-        "Padding counts: its rewards must not be added.": lambda r, m: _to_go(r, torch.ones_like(m)),
+        "This is each word's own reward alone: add those of the words after it.": lambda r, m: (
+            r * m
+        ),
+        "Padding counts: its rewards must not be added.": lambda r, m: _to_go(
+            r, torch.ones_like(m)
+        ),
         "Padding is taken away too late: its rewards are in the sums already.": (
             lambda r, m: _to_go(r, torch.ones_like(m)) * m
         ),
         "The own word is missing: the look before a word can still change it.": lambda r, m: (
             _to_go(r, m) - r * m
         ),
-        "The result is still reversed: flip it back.": lambda r, m: (r * m).flip(1).cumsum(1),
-        "The sum runs over the images: it is over the steps.": lambda r, m: (r * m).flip(0).cumsum(0).flip(0),
+        "The result is still reversed: flip it back.": lambda r, m: (
+            (r * m).flip(1).cumsum(1)
+        ),
+        "The sum runs over the images: it is over the steps.": lambda r, m: (
+            (r * m).flip(0).cumsum(0).flip(0)
+        ),
         "The sign is wrong.": lambda r, m: -_to_go(r, m),
     },
 )
-
-
 EXERCISES = {"4.1": GATED_CONTEXT, "4.2": PENALTY, "4.3": REWARD_TO_GO}

@@ -3,11 +3,9 @@
 import torch
 from torch import Tensor
 
-from companion.attention import masked_softmax
+from companion.attention.base import masked_softmax
+from companion.attention.pooling import mean_pooling
 from companion.exercises.exercise import Exercise, normal
-from companion.pooling import mean_pooling
-
-# 9.1: one level of attention
 
 
 def _hidden(h: Tensor, W: Tensor, b: Tensor) -> Tensor:
@@ -51,23 +49,30 @@ LEVEL = Exercise(
         "The mask is not used: padding has weight.": lambda h, m, W, b, u: _level(
             h, torch.ones_like(m), W, b, u
         ),
-        "It is the other way round: True means may attend.": lambda h, m, W, b, u: _level(h, ~m, W, b, u),
+        "It is the other way round: True means may attend.": lambda h, m, W, b, u: (
+            _level(h, ~m, W, b, u)
+        ),
         "The scores of padding are set to 0: the exponential of 0 is 1, so set them to −∞.": _scores_of_zero,
         "Padding is cut off after the softmax: the weights of the words no longer sum to 1.": _cut_afterwards,
-        "The tanh is missing.": lambda h, m, W, b, u: _weigh(masked_softmax((h @ W.T + b) @ u, m), h),
-        "There is a tanh around the score too: scores between −1 and 1 make nearly equal weights.": (
-            lambda h, m, W, b, u: _weigh(masked_softmax((_hidden(h, W, b) @ u).tanh(), m), h)
+        "The tanh is missing.": lambda h, m, W, b, u: _weigh(
+            masked_softmax((h @ W.T + b) @ u, m), h
         ),
-        "The bias b is missing.": lambda h, m, W, b, u: _level(h, m, W, torch.zeros_like(b), u),
-        "All weights are equal: this is the mean.": lambda h, m, W, b, u: mean_pooling(h, m),
-        "The softmax is over the batch: it is over the positions, dim=-1.": lambda h, m, W, b, u: _weigh(
-            (_hidden(h, W, b) @ u).masked_fill(~m, -torch.inf).softmax(0), h
+        "There is a tanh around the score too: scores between −1 and 1 make nearly equal weights.": (
+            lambda h, m, W, b, u: _weigh(
+                masked_softmax((_hidden(h, W, b) @ u).tanh(), m), h
+            )
+        ),
+        "The bias b is missing.": lambda h, m, W, b, u: _level(
+            h, m, W, torch.zeros_like(b), u
+        ),
+        "All weights are equal: this is the mean.": lambda h, m, W, b, u: mean_pooling(
+            h, m
+        ),
+        "The softmax is over the batch: it is over the positions, dim=-1.": lambda h, m, W, b, u: (
+            _weigh((_hidden(h, W, b) @ u).masked_fill(~m, -torch.inf).softmax(0), h)
         ),
     },
 )
-
-
-# 9.2: sentences in their places
 
 
 def _place(vectors: Tensor, spoken: Tensor) -> Tensor:
@@ -81,7 +86,9 @@ def _put(vectors: Tensor, where: Tensor) -> Tensor:
 
 
 def _one_after_the_other(vectors: Tensor, spoken: Tensor) -> Tensor:
-    return _put(vectors, (torch.arange(spoken.numel()) < len(vectors)).view(spoken.shape))
+    return _put(
+        vectors, (torch.arange(spoken.numel()) < len(vectors)).view(spoken.shape)
+    )
 
 
 def _backwards(vectors: Tensor, spoken: Tensor) -> Tensor:
@@ -93,14 +100,15 @@ PLACE = Exercise(
     inputs={
         "vectors": normal(11, 5, seed=95),
         "spoken": torch.tensor(
-            [[1, 0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]], dtype=torch.bool
+            [[1, 0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]],
+            dtype=torch.bool,
         ),
     },
     solution=_place,
     mistakes={
         "Gaps are left where a sentence has no words: the vectors of a document stand from the left.": _put,
-        "The vectors stand at the right end of their document: they begin at the left.": lambda v, s: _put(
-            v, s.sort(1).values
+        "The vectors stand at the right end of their document: they begin at the left.": lambda v, s: (
+            _put(v, s.sort(1).values)
         ),
         "One document's vectors run on into the next: each takes as many as it has sentences with words.": (
             _one_after_the_other
@@ -115,23 +123,35 @@ PLACE = Exercise(
 )
 
 
-# 9.3: a word's share in the document
-
-
 def _share(words: Tensor, sentences: Tensor) -> Tensor:
     return words * sentences[..., None]
 
 
 SHARE = Exercise(
-    inputs={"words": normal(2, 5, 3, seed=96).softmax(-1), "sentences": normal(2, 5, seed=97).softmax(-1)},
+    inputs={
+        "words": normal(2, 5, 3, seed=96).softmax(-1),
+        "sentences": normal(2, 5, seed=97).softmax(-1),
+    },
     solution=_share,
     mistakes={
-        "The two weights are added: a share of a share is their product.": lambda w, s: w + s[..., None],
-        "The words' weights are divided by those of the sentences: multiply.": lambda w, s: w / s[..., None],
-        "The sentences' weights do not count, or were divided out again.": lambda w, s: w.clone(),
-        "Only the sentences' weights count.": lambda w, s: s[..., None].expand_as(w).clone(),
-        "The words are summed up: each word has a share of its own.": lambda w, s: _share(w, s).sum(-1),
-        "The sentences are summed up: a word counts where it stands.": lambda w, s: _share(w, s).sum(1),
+        "The two weights are added: a share of a share is their product.": lambda w, s: (
+            w + s[..., None]
+        ),
+        "The words' weights are divided by those of the sentences: multiply.": lambda w, s: (
+            w / s[..., None]
+        ),
+        "The sentences' weights do not count, or were divided out again.": lambda w, s: (
+            w.clone()
+        ),
+        "Only the sentences' weights count.": lambda w, s: (
+            s[..., None].expand_as(w).clone()
+        ),
+        "The words are summed up: each word has a share of its own.": lambda w, s: (
+            _share(w, s).sum(-1)
+        ),
+        "The sentences are summed up: a word counts where it stands.": lambda w, s: (
+            _share(w, s).sum(1)
+        ),
     },
     hints={
         "must match the size": (
@@ -139,5 +159,4 @@ SHARE = Exercise(
         )
     },
 )
-
 EXERCISES = {"9.1": LEVEL, "9.2": PLACE, "9.3": SHARE}

@@ -3,15 +3,20 @@
 import torch
 from torch import Tensor
 
-from companion.attention import masked_softmax
+from companion.attention.base import masked_softmax
 from companion.exercises.exercise import Exercise, Inputs, normal
-
-# 5.1: the general score
 
 
 def _query_and_key(query_size: int, key_size: int) -> Inputs:
-    sizes = {"query": (2, 3, query_size), "key": (2, 5, key_size), "W": (query_size, key_size)}
-    return {name: normal(*shape, seed=seed) / 2 for seed, (name, shape) in enumerate(sizes.items(), 51)}
+    sizes = {
+        "query": (2, 3, query_size),
+        "key": (2, 5, key_size),
+        "W": (query_size, key_size),
+    }
+    return {
+        name: normal(*shape, seed=seed) / 2
+        for seed, (name, shape) in enumerate(sizes.items(), 51)
+    }
 
 
 def _general(query: Tensor, key: Tensor, W: Tensor) -> Tensor:
@@ -22,20 +27,30 @@ GENERAL_SCORES = Exercise(
     inputs=_query_and_key(7, 11),
     solution=_general,
     mistakes={
-        "There is a tanh around the scores: that is another score.": lambda q, k, W: _general(q, k, W).tanh(),
-        "There is a tanh around W k: general has none.": lambda q, k, W: q @ (k @ W.mT).tanh().mT,
-        "There is a tanh around the query's part: general has none.": lambda q, k, W: (q @ W).tanh() @ k.mT,
-        "These are weights already: give the scores, before any softmax.": lambda q, k, W: _general(
-            q, k, W
-        ).softmax(-1),
-        "The scores are divided by √d: general does not scale.": lambda q, k, W: _general(
-            q * q.shape[-1] ** -0.5, k, W
+        "There is a tanh around the scores: that is another score.": lambda q, k, W: (
+            _general(q, k, W).tanh()
+        ),
+        "There is a tanh around W k: general has none.": lambda q, k, W: (
+            q @ (k @ W.mT).tanh().mT
+        ),
+        "There is a tanh around the query's part: general has none.": lambda q, k, W: (
+            (q @ W).tanh() @ k.mT
+        ),
+        "These are weights already: give the scores, before any softmax.": lambda q, k, W: (
+            _general(q, k, W).softmax(-1)
+        ),
+        "The scores are divided by √d: general does not scale.": lambda q, k, W: (
+            _general(q * q.shape[-1] ** -0.5, k, W)
         ),
         "The scores are divided by the root of the key's size: general does not scale.": lambda q, k, W: (
             _general(q * k.shape[-1] ** -0.5, k, W)
         ),
-        "Every query gets the first query's scores.": lambda q, k, W: _general(q[:, :1].expand_as(q), k, W),
-        "The products are not added up over the features.": lambda q, k, W: (q @ W)[:, :, None] * k[:, None],
+        "Every query gets the first query's scores.": lambda q, k, W: _general(
+            q[:, :1].expand_as(q), k, W
+        ),
+        "The products are not added up over the features.": lambda q, k, W: (
+            (q @ W)[:, :, None] * k[:, None]
+        ),
     },
     hints={
         "must match|mat1 and mat2|Expected size": (
@@ -44,16 +59,15 @@ GENERAL_SCORES = Exercise(
     },
     alike=_query_and_key(7, 7),
     confusions={
-        "W is transposed: it is (d, e), so the scores are query @ W @ key.mT.": lambda q, k, W: _general(
-            q, k, W.mT
+        "W is transposed: it is (d, e), so the scores are query @ W @ key.mT.": lambda q, k, W: (
+            _general(q, k, W.mT)
         ),
         "W is missing: this is the score dot.": lambda q, k, W: q @ k.mT,
-        "W is used twice, for the query and for the key.": lambda q, k, W: (q @ W) @ (k @ W.mT).mT,
+        "W is used twice, for the query and for the key.": lambda q, k, W: (
+            (q @ W) @ (k @ W.mT).mT
+        ),
     },
 )
-
-
-# 5.2: where local-p looks
 
 
 def _centre_inputs(size: int) -> Inputs:
@@ -80,14 +94,18 @@ PREDICTED_CENTRE = Exercise(
         "Every sentence has the longest one's length: S is each sentence's own.": lambda q, n, W, v: (
             n.max() * _share(q, W, v)
         ),
-        "S is missing: this is a share of the sentence, not a position in it.": lambda q, n, W, v: _share(
-            q, W, v
+        "S is missing: this is a share of the sentence, not a position in it.": lambda q, n, W, v: (
+            _share(q, W, v)
         ),
         "S is the number of queries: it is the length of the source.": lambda q, n, W, v: (
             q.shape[1] * _share(q, W, v)
         ),
-        "S − 1 is used for S: p_t lies between 0 and S.": lambda q, n, W, v: _centre(q, n - 1, W, v),
-        "The tanh is missing.": lambda q, n, W, v: n[:, None] * (q @ W.mT @ v).sigmoid(),
+        "S − 1 is used for S: p_t lies between 0 and S.": lambda q, n, W, v: _centre(
+            q, n - 1, W, v
+        ),
+        "The tanh is missing.": lambda q, n, W, v: (
+            n[:, None] * (q @ W.mT @ v).sigmoid()
+        ),
         "The sigmoid is missing: p_t could lie outside the sentence.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v)
         ),
@@ -103,12 +121,12 @@ PREDICTED_CENTRE = Exercise(
         "S is inside the sigmoid: it comes after.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v)
         ).sigmoid(),
-        "p_t is rounded: it is a real number, or else it has no gradient.": lambda q, n, W, v: _centre(
-            q, n, W, v
-        ).round(),
-        "p_t is rounded down: it is a real number, or else it has no gradient.": lambda q, n, W, v: _centre(
-            q, n, W, v
-        ).floor(),
+        "p_t is rounded: it is a real number, or else it has no gradient.": lambda q, n, W, v: (
+            _centre(q, n, W, v).round()
+        ),
+        "p_t is rounded down: it is a real number, or else it has no gradient.": lambda q, n, W, v: (
+            _centre(q, n, W, v).floor()
+        ),
         "v is missing: the numbers are only added up.": lambda q, n, W, v: (
             n[:, None] * (q @ W.mT).tanh().sum(-1).sigmoid()
         ),
@@ -119,14 +137,11 @@ PREDICTED_CENTRE = Exercise(
     },
     alike=_centre_inputs(7),
     confusions={
-        "W is transposed: it is (e, d), so its part is query @ W.mT.": lambda q, n, W, v: _centre(
-            q, n, W.mT, v
+        "W is transposed: it is (e, d), so its part is query @ W.mT.": lambda q, n, W, v: (
+            _centre(q, n, W.mT, v)
         )
     },
 )
-
-
-# 5.3: the weights of local-p
 
 
 def _squared(scores: Tensor, centre: Tensor) -> Tensor:
@@ -149,7 +164,9 @@ def _local_p(scores: Tensor, centre: Tensor, radius: int) -> Tensor:
 LOCAL_P_WEIGHTS = Exercise(
     inputs={
         "scores": normal(2, 3, 11, seed=57),
-        "centre": torch.tensor([[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64),
+        "centre": torch.tensor(
+            [[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64
+        ),
         "radius": 3,
     },
     solution=_local_p,
@@ -166,36 +183,51 @@ LOCAL_P_WEIGHTS = Exercise(
             lambda e, p, D: e.softmax(-1) * _gaussian(e, p, D / 2)
         ),
         "The window comes after the softmax: the softmax is among the words of the window.": (
-            lambda e, p, D: e.softmax(-1) * _gaussian(e, p, D / 2) * (_squared(e, p) <= D**2)
+            lambda e, p, D: (
+                e.softmax(-1) * _gaussian(e, p, D / 2) * (_squared(e, p) <= D**2)
+            )
         ),
-        "σ is D: it is D / 2.": lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, float(D)),
+        "σ is D: it is D / 2.": lambda e, p, D: (
+            _in_window(e, p, D) * _gaussian(e, p, float(D))
+        ),
         "σ is not squared: the distance is divided by 2σ².": (
             lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, (D / 2) ** 0.5)
         ),
-        "The 2 is missing in 2σ².": (lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, D / 2) ** 2),
+        "The 2 is missing in 2σ².": (
+            lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, D / 2) ** 2
+        ),
         "The Gaussian has a factor 1/(σ√(2π)), as a density has: at the centre it is 1 here.": (
             lambda e, p, D: _local_p(e, p, D) / (D / 2 * (2 * torch.pi) ** 0.5)
         ),
         "The distance is not squared: this is exp(−|s − p| / 2σ²).": (
-            lambda e, p, D: _in_window(e, p, D) * torch.exp(-_squared(e, p).sqrt() / (2 * (D / 2) ** 2))
+            lambda e, p, D: (
+                _in_window(e, p, D)
+                * torch.exp(-_squared(e, p).sqrt() / (2 * (D / 2) ** 2))
+            )
         ),
         "The ends of the window are left out: |s − p| may be D itself.": (
-            lambda e, p, D: masked_softmax(e, _squared(e, p) < D**2) * _gaussian(e, p, D / 2)
+            lambda e, p, D: (
+                masked_softmax(e, _squared(e, p) < D**2) * _gaussian(e, p, D / 2)
+            )
         ),
-        "The centre is rounded: p_t is a real number.": lambda e, p, D: _local_p(e, p.round(), D),
-        "The centre is rounded down: p_t is a real number.": lambda e, p, D: _local_p(e, p.floor(), D),
+        "The centre is rounded: p_t is a real number.": lambda e, p, D: _local_p(
+            e, p.round(), D
+        ),
+        "The centre is rounded down: p_t is a real number.": lambda e, p, D: _local_p(
+            e, p.floor(), D
+        ),
         "The window is around p_t rounded, the Gaussian around p_t: here both are around p_t.": (
             lambda e, p, D: _in_window(e, p.round(), D) * _gaussian(e, p, D / 2)
         ),
         "The window is around p_t rounded down, as in the authors' code: here around p_t itself.": (
             lambda e, p, D: _in_window(e, p.floor(), D) * _gaussian(e, p, D / 2)
         ),
-        "The positions are counted from 1: the first is 0.": lambda e, p, D: _local_p(e, p - 1, D),
+        "The positions are counted from 1: the first is 0.": lambda e, p, D: _local_p(
+            e, p - 1, D
+        ),
     },
     hints={
         "must match": "centre is (b, q): the distances need an axis for the positions, centre[..., None]."
     },
 )
-
-
 EXERCISES = {"5.1": GENERAL_SCORES, "5.2": PREDICTED_CENTRE, "5.3": LOCAL_P_WEIGHTS}

@@ -5,8 +5,6 @@ from torch import Tensor
 
 from companion.exercises.exercise import Exercise, normal
 
-# 1.3: the score of a finished sentence
-
 
 def _score(log_probs: Tensor, lengths: Tensor, penalty: float) -> Tensor:
     return log_probs / ((5 + lengths) / 6) ** penalty
@@ -15,42 +13,69 @@ def _score(log_probs: Tensor, lengths: Tensor, penalty: float) -> Tensor:
 SCORE = Exercise(
     inputs={
         "log_probs": -3 * normal(3, 5, seed=41).abs() - 1,
-        "lengths": torch.tensor([[1, 2, 4, 7, 11], [3, 5, 6, 8, 20], [9, 10, 12, 13, 30]]),
+        "lengths": torch.tensor(
+            [[1, 2, 4, 7, 11], [3, 5, 6, 8, 20], [9, 10, 12, 13, 30]]
+        ),
         "penalty": 0.7,
     },
     solution=_score,
     mistakes={
         "The length takes no part.": lambda p, n, a: p,
-        "The penalty takes no part: (5 + length) / 6 is raised to it.": lambda p, n, a: _score(p, n, 1.0),
-        "It is divided by the length: it is ((5 + length) / 6)^penalty.": lambda p, n, a: p / n,
-        "It is divided by length^penalty: it is ((5 + length) / 6)^penalty.": lambda p, n, a: p / n**a,
+        "The penalty takes no part: (5 + length) / 6 is raised to it.": lambda p, n, a: (
+            _score(p, n, 1.0)
+        ),
+        "It is divided by the length: it is ((5 + length) / 6)^penalty.": lambda p, n, a: (
+            p / n
+        ),
+        "It is divided by length^penalty: it is ((5 + length) / 6)^penalty.": lambda p, n, a: (
+            p / n**a
+        ),
         "It is multiplied by the penalty's term, not divided: long sentences become worse.": lambda p, n, a: (
             _score(p, n, -a)
         ),
-        "The penalty is a factor here: it is a power.": lambda p, n, a: p / ((5 + n) / 6 * a),
-        "Only 5 + length is raised to the penalty: 6 is, too.": lambda p, n, a: p / ((5 + n) ** a / 6),
-        "Only 6 is raised to the penalty: 5 + length is, too.": lambda p, n, a: p / ((5 + n) / 6**a),
+        "The penalty is a factor here: it is a power.": lambda p, n, a: (
+            p / ((5 + n) / 6 * a)
+        ),
+        "Only 5 + length is raised to the penalty: 6 is, too.": lambda p, n, a: (
+            p / ((5 + n) ** a / 6)
+        ),
+        "Only 6 is raised to the penalty: 5 + length is, too.": lambda p, n, a: (
+            p / ((5 + n) / 6**a)
+        ),
         "There is no division by 6.": lambda p, n, a: p / (5 + n) ** a,
-        "Only the length is divided by 6: put 5 + length in brackets.": lambda p, n, a: p / (5 + n / 6) ** a,
+        "Only the length is divided by 6: put 5 + length in brackets.": lambda p, n, a: (
+            p / (5 + n / 6) ** a
+        ),
         "The 5 is missing.": lambda p, n, a: p / (n / 6) ** a,
         "It is divided by 5, where it should be 6: a sentence of one word keeps its log-probability.": (
             lambda p, n, a: p / ((5 + n) / 5) ** a
         ),
-        "6 is added to the length, where it should be 5.": lambda p, n, a: _score(p, n + 1, a),
-        "4 is added to the length, where it should be 5.": lambda p, n, a: _score(p, n - 1, a),
-        "The division by 6 leaves no fraction: it is /, not //.": lambda p, n, a: p / ((5 + n) // 6) ** a,
-        "The sign is turned: a better sentence has the greater score.": lambda p, n, a: -_score(p, n, a),
-        "The probability itself is divided: it is its logarithm.": lambda p, n, a: _score(p.exp(), n, a),
+        "6 is added to the length, where it should be 5.": lambda p, n, a: _score(
+            p, n + 1, a
+        ),
+        "4 is added to the length, where it should be 5.": lambda p, n, a: _score(
+            p, n - 1, a
+        ),
+        "The division by 6 leaves no fraction: it is /, not //.": lambda p, n, a: (
+            p / ((5 + n) // 6) ** a
+        ),
+        "The sign is turned: a better sentence has the greater score.": lambda p, n, a: (
+            -_score(p, n, a)
+        ),
+        "The probability itself is divided: it is its logarithm.": lambda p, n, a: (
+            _score(p.exp(), n, a)
+        ),
         "The log-probabilities are taken for probabilities: they are logarithms already.": lambda p, n, a: (
             _score(p.log(), n, a)
         ),
-        "The penalty's term is subtracted: it divides.": lambda p, n, a: p - ((5 + n) / 6) ** a,
-        "The penalty's term is added: it divides.": lambda p, n, a: p + ((5 + n) / 6) ** a,
+        "The penalty's term is subtracted: it divides.": lambda p, n, a: (
+            p - ((5 + n) / 6) ** a
+        ),
+        "The penalty's term is added: it divides.": lambda p, n, a: (
+            p + ((5 + n) / 6) ** a
+        ),
     },
 )
-
-
-# 1.4: the nucleus
 
 
 def _by_rank(logits: Tensor, descending: bool = True) -> tuple[Tensor, Tensor]:
@@ -112,7 +137,9 @@ def _sorted_twice(logits: Tensor, top_p: float) -> Tensor:
 
 def _of_logits(logits: Tensor, top_p: float) -> Tensor:
     order = logits.argsort(-1, descending=True)
-    return _without(logits, order, _before(logits.gather(-1, order).cumsum(-1)) >= top_p)
+    return _without(
+        logits, order, _before(logits.gather(-1, order).cumsum(-1)) >= top_p
+    )
 
 
 def _filled(logits: Tensor, top_p: float, value: float) -> Tensor:
@@ -130,7 +157,6 @@ _LOGITS = [
     [0.25, 0.7, -0.3, 0.1, -3.1, 0.45, 0.9],
 ]
 _OWN = "Each word's own probability is compared with {}: add them up, the most probable first."
-
 NUCLEUS = Exercise(
     inputs={"logits": torch.tensor(_LOGITS, dtype=torch.float64), "top_p": 0.7},
     solution=_nucleus,
@@ -152,9 +178,15 @@ NUCLEUS = Exercise(
         "The logits are added up: the threshold is for probabilities, so take the softmax first.": _of_logits,
         "top_p is taken for a share of the vocabulary: it is a probability.": _share,
         _OWN.format("top_p"): lambda x, p: x.masked_fill(x.softmax(-1) < p, -torch.inf),
-        _OWN.format("1 − top_p"): lambda x, p: x.masked_fill(x.softmax(-1) < 1 - p, -torch.inf),
-        "The words outside are 0, but exp(0) is 1: set them to −inf.": lambda x, p: _filled(x, p, 0.0),
-        "The words outside are −1e9: here −inf is wanted.": lambda x, p: _filled(x, p, -1e9),
+        _OWN.format("1 − top_p"): lambda x, p: x.masked_fill(
+            x.softmax(-1) < 1 - p, -torch.inf
+        ),
+        "The words outside are 0, but exp(0) is 1: set them to −inf.": lambda x, p: (
+            _filled(x, p, 0.0)
+        ),
+        "The words outside are −1e9: here −inf is wanted.": lambda x, p: _filled(
+            x, p, -1e9
+        ),
         "These are probabilities: the logits are wanted, unchanged inside the nucleus.": lambda x, p: (
             _nucleus(x, p).softmax(-1)
         ),

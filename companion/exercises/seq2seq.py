@@ -4,11 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from companion import recurrent
 from companion.exercises.exercise import Exercise, Inputs, normal
 from companion.exercises.search import NUCLEUS, SCORE
-
-# 1.1: reversed sentences
+from companion.layers import recurrent
 
 
 def _by(tokens: Tensor, length: int) -> Tensor:
@@ -27,7 +25,6 @@ def _but(tokens: Tensor, first: bool) -> Tensor:
 
 
 _TOKENS = [[7, 5, 9, 2, 0, 0, 0], [4, 11, 8, 3, 6, 2, 0], [10, 2, 0, 0, 0, 0, 0]]
-
 REVERSE = Exercise(
     inputs={"tokens": torch.tensor(_TOKENS)},
     solution=recurrent.reverse,
@@ -35,10 +32,14 @@ REVERSE = Exercise(
         "The padding is reversed too, and stands before the words: it must stay at the end.": (
             lambda t: t.flip(1)
         ),
-        "The sentences change places, not the words: this is another axis.": lambda t: t.flip(0),
-        "The sentences change places too: reverse the words alone.": lambda t: recurrent.reverse(t.flip(0)),
-        "All numbers are reversed, over both axes: each sentence has words of its own.": lambda t: t.flip(
-            0, 1
+        "The sentences change places, not the words: this is another axis.": lambda t: (
+            t.flip(0)
+        ),
+        "The sentences change places too: reverse the words alone.": lambda t: (
+            recurrent.reverse(t.flip(0))
+        ),
+        "All numbers are reversed, over both axes: each sentence has words of its own.": lambda t: (
+            t.flip(0, 1)
         ),
         "Nothing is reversed.": lambda t: t,
         "Each sentence is reversed as if it were as long as the longest: each has its own length.": (
@@ -50,9 +51,11 @@ REVERSE = Exercise(
         "Each sentence is reversed as if it were as long as the shortest: each has its own length.": (
             lambda t: _by(t, 2)
         ),
-        "The last word stays where it was: it comes first, even <eos>.": lambda t: _but(t, first=False),
-        "The first word stays where it was: it comes last, before the padding.": lambda t: _but(
-            t, first=True
+        "The last word stays where it was: it comes first, even <eos>.": lambda t: _but(
+            t, first=False
+        ),
+        "The first word stays where it was: it comes last, before the padding.": lambda t: (
+            _but(t, first=True)
         ),
         "The words are sorted by their numbers: the order of the sentence counts.": lambda t: (
             t.sort(1, descending=True).values
@@ -60,16 +63,15 @@ REVERSE = Exercise(
         "Padding comes first and the last word is lost: place j takes the word at length − 1 − j.": (
             lambda t: functional.pad(recurrent.reverse(t), (1, -1))
         ),
-        "The padding at the end is cut off: the shape stays the same.": lambda t: recurrent.reverse(t)[:, :6],
+        "The padding at the end is cut off: the shape stays the same.": lambda t: (
+            recurrent.reverse(t)[:, :6]
+        ),
     },
     hints={
         "out of bounds|out of range": "At place j stands the word of place length − 1 − j, which is below 0 "
         "where there is padding: there, take place j itself."
     },
 )
-
-
-# 1.2: the log-probability of a sentence
 
 
 def _logits_and_target() -> Inputs:
@@ -103,21 +105,22 @@ def _sentences(logits: Tensor, target: Tensor, axis: int = -1) -> Tensor:
 
 
 _AXIS = "The softmax runs over {}. At each step the vocabulary shares 1: take the last axis."
-
 LOG_PROB = Exercise(
     inputs=_logits_and_target(),
     solution=_sentences,
     mistakes={
-        "The padding is counted: token 0 after the end is no word.": lambda x, y: _words(x, y).sum(1),
+        "The padding is counted: token 0 after the end is no word.": lambda x, y: (
+            _words(x, y).sum(1)
+        ),
         "This is the mean over the words: the log-probability of the sentence is their sum.": lambda x, y: (
             _sentences(x, y) / (y != 0).sum(1)
         ),
         "It is divided by all the steps, padding too: the log-probability of the sentence is the sum.": (
             lambda x, y: _sentences(x, y) / y.shape[1]
         ),
-        "This is the mean over all the steps, padding too: sum the words alone.": lambda x, y: _words(
-            x, y
-        ).mean(1),
+        "This is the mean over all the steps, padding too: sum the words alone.": lambda x, y: (
+            _words(x, y).mean(1)
+        ),
         "This is the loss, −log p: the log-probability is wanted, which is below 0.": lambda x, y: (
             -_sentences(x, y)
         ),
@@ -127,21 +130,25 @@ LOG_PROB = Exercise(
         "This is one loss averaged over all the steps, padding too: one sum a sentence is wanted.": (
             lambda x, y: -_words(x, y).mean()
         ),
-        "There is no softmax: logits are no log-probabilities yet.": lambda x, y: _kept(_pick(x, y), y),
+        "There is no softmax: logits are no log-probabilities yet.": lambda x, y: _kept(
+            _pick(x, y), y
+        ),
         _AXIS.format("the steps (axis 1)"): lambda x, y: _sentences(x, y, 1),
         _AXIS.format("the batch (axis 0)"): lambda x, y: _sentences(x, y, 0),
-        "The probabilities are added up: take their logarithms first.": lambda x, y: _kept(
-            _words(x, y).exp(), y
+        "The probabilities are added up: take their logarithms first.": lambda x, y: (
+            _kept(_words(x, y).exp(), y)
         ),
         "This is the logarithm of a sum of probabilities: it is the sum of their logarithms.": lambda x, y: (
             _kept(_words(x, y).exp(), y).log()
         ),
-        "This is the probability: its logarithm is wanted.": lambda x, y: _sentences(x, y).exp(),
+        "This is the probability: its logarithm is wanted.": lambda x, y: _sentences(
+            x, y
+        ).exp(),
         "The probabilities are multiplied first, and their product underflows: add up logarithms.": (
             lambda x, y: _sentences(x, y).exp().log()
         ),
-        "A probability underflows before its logarithm is taken: use log_softmax.": lambda x, y: _kept(
-            _words(x, y).exp().log(), y
+        "A probability underflows before its logarithm is taken: use log_softmax.": lambda x, y: (
+            _kept(_words(x, y).exp().log(), y)
         ),
         "This is the most probable word of each step: the probability of the target's words is wanted.": (
             lambda x, y: _kept(x.log_softmax(-1).amax(-1), y)
@@ -149,20 +156,22 @@ LOG_PROB = Exercise(
         "The target is shifted: here the logits of step i are already those of target[:, i].": lambda x, y: (
             _sentences(x[:, :-1], y[:, 1:])
         ),
-        "The first word is left out: it is predicted as well.": lambda x, y: _sentences(x[:, 1:], y[:, 1:]),
+        "The first word is left out: it is predicted as well.": lambda x, y: _sentences(
+            x[:, 1:], y[:, 1:]
+        ),
         "The last step is left out, though in a sentence without padding it is a word.": lambda x, y: (
             _sentences(x[:, :-1], y[:, :-1])
         ),
-        "The words are not added up: one number a sentence is wanted.": lambda x, y: _words(x, y).masked_fill(
-            y == 0, 0
+        "The words are not added up: one number a sentence is wanted.": lambda x, y: (
+            _words(x, y).masked_fill(y == 0, 0)
         ),
-        "All sentences are added up: one number a sentence is wanted.": lambda x, y: _sentences(x, y).sum(),
+        "All sentences are added up: one number a sentence is wanted.": lambda x, y: (
+            _sentences(x, y).sum()
+        ),
     },
     hints={
         "same number of dimensions": "gather wants an index of as many axes: target[..., None].",
         "target size": "cross_entropy wants the vocabulary on axis 1: logits.mT is (b, vocabulary, t).",
     },
 )
-
-
 EXERCISES = {"1.1": REVERSE, "1.2": LOG_PROB, "1.3": SCORE, "1.4": NUCLEUS}

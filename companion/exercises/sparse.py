@@ -4,10 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from companion.attention.masks import strided
 from companion.exercises.exercise import Exercise, normal
-from companion.patterns import strided
-
-# 7.1: the strided pattern
 
 
 def _strided(i: Tensor, j: Tensor, stride: int) -> Tensor:
@@ -23,7 +21,11 @@ def _far(i: Tensor, j: Tensor, stride: int) -> Tensor:
 
 
 STRIDED = Exercise(
-    inputs={"i": torch.arange(11)[:, None], "j": torch.arange(13)[None, :], "stride": 3},
+    inputs={
+        "i": torch.arange(11)[:, None],
+        "j": torch.arange(13)[None, :],
+        "stride": 3,
+    },
     solution=_strided,
     mistakes={
         "It looks ahead: a key must not come after the query, j ≤ i.": lambda i, j, s: (
@@ -41,17 +43,25 @@ STRIDED = Exercise(
         "The far part is missing: every stride-th position before.": lambda i, j, s: (
             _near(i, j, s) & (j <= i)
         ),
-        "The near part is missing: what came at most stride ago.": lambda i, j, s: _far(i, j, s) & (j <= i),
+        "The near part is missing: what came at most stride ago.": lambda i, j, s: (
+            _far(i, j, s) & (j <= i)
+        ),
         "The far positions are counted from the start of the sequence, j mod stride: they are counted from "
-        "the query, (i − j) mod stride.": lambda i, j, s: (_near(i, j, s) | (j % s == 0)) & (j <= i),
+        "the query, (i − j) mod stride.": lambda i, j, s: (
+            (_near(i, j, s) | (j % s == 0)) & (j <= i)
+        ),
         "This is the fixed pattern's near part, the own block: it is what came at most stride ago.": (
             lambda i, j, s: ((i // s == j // s) | _far(i, j, s)) & (j <= i)
         ),
-        "A position does not see itself: it may, j ≤ i.": lambda i, j, s: _strided(i, j, s) & (j < i),
+        "A position does not see itself: it may, j ≤ i.": lambda i, j, s: (
+            _strided(i, j, s) & (j < i)
+        ),
         "Query and key are exchanged: it sees what comes after it.": lambda i, j, s: (
             (_near(i, j, s) | _far(i, j, s)) & (i <= j)
         ),
-        "It is the other way round: True means may attend.": lambda i, j, s: ~_strided(i, j, s),
+        "It is the other way round: True means may attend.": lambda i, j, s: (
+            ~_strided(i, j, s)
+        ),
     },
     hints={
         "truth value|ambiguous|bool value": "Tensors are joined with `&` and `|`, not with `and` and `or`."
@@ -59,11 +69,10 @@ STRIDED = Exercise(
 )
 
 
-# 7.2: a sequence by its classes
-
-
 def _by_class(x: Tensor, rate: int) -> Tensor:
-    return pad(x, (0, 0, 0, -x.shape[1] % rate)).unflatten(1, (-1, rate)).transpose(1, 2)
+    return (
+        pad(x, (0, 0, 0, -x.shape[1] % rate)).unflatten(1, (-1, rate)).transpose(1, 2)
+    )
 
 
 def _filled(x: Tensor, rate: int) -> Tensor:
@@ -77,9 +86,9 @@ BY_CLASS = Exercise(
         "Each row holds neighbours: cut into (m, rate) first, and then exchange the two axes.": lambda x, r: (
             _filled(x, r).unflatten(1, (r, -1))
         ),
-        "The two axes are not exchanged: class first, then the place in the class.": lambda x, r: _filled(
-            x, r
-        ).unflatten(1, (-1, r)),
+        "The two axes are not exchanged: class first, then the place in the class.": lambda x, r: (
+            _filled(x, r).unflatten(1, (-1, r))
+        ),
         "The zeros stand before the first position: they fill the end.": lambda x, r: (
             pad(x, (0, 0, -x.shape[1] % r, 0)).unflatten(1, (-1, r)).transpose(1, 2)
         ),
@@ -89,8 +98,8 @@ BY_CLASS = Exercise(
         "A row of zeros is too many: only the last row is filled, with -n % rate zeros.": lambda x, r: (
             pad(x, (0, 0, 0, -x.shape[1] % r + r)).unflatten(1, (-1, r)).transpose(1, 2)
         ),
-        "The last position is repeated where zeros should stand.": lambda x, r: _by_class(
-            torch.cat([x, x[:, -1:].expand(-1, -x.shape[1] % r, -1)], 1), r
+        "The last position is repeated where zeros should stand.": lambda x, r: (
+            _by_class(torch.cat([x, x[:, -1:].expand(-1, -x.shape[1] % r, -1)], 1), r)
         ),
     },
     hints={
@@ -99,9 +108,6 @@ BY_CLASS = Exercise(
         )
     },
 )
-
-
-# 7.3: two softmaxes joined
 
 
 def _join(context: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Tensor:
@@ -118,7 +124,6 @@ def _sums(context: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Ten
 
 
 _LARGE = torch.tensor([0.0, 0.0, 800.0, 0.0, 0.0, -900.0, 0.0], dtype=torch.float64)
-
 JOIN = Exercise(
     inputs={
         "context": normal(2, 7, 5, seed=73),
@@ -135,7 +140,9 @@ JOIN = Exercise(
         "This is the mean of the two: the part with the larger sum counts more.": lambda c, s, o, t: (
             (c + o) / 2
         ),
-        "The contexts are added up: they share, and the shares sum to 1.": lambda c, s, o, t: c + o,
+        "The contexts are added up: they share, and the shares sum to 1.": lambda c, s, o, t: (
+            c + o
+        ),
         "The log-sum-exps themselves are taken for the sums: their exponentials are.": lambda c, s, o, t: (
             _mix(c, o, t / (s + t))
         ),
@@ -150,6 +157,4 @@ JOIN = Exercise(
         "must match": "The log-sum-exps have no axis of features: give them one of size 1 with [..., None]."
     },
 )
-
-
 EXERCISES = {"7.1": STRIDED, "7.2": BY_CLASS, "7.3": JOIN}

@@ -5,8 +5,6 @@ from torch import Tensor
 
 from companion.exercises.exercise import Exercise, normal
 
-# 8.1: factorized scores
-
 
 def _factorized(A: Tensor, B: Tensor) -> Tensor:
     return (B[..., :, None] * A[..., None, :]).flatten(-2)
@@ -45,8 +43,8 @@ FACTORIZED = Exercise(
         "This multiplies matrices, over the queries: a query's scores come of its own A and B alone.": (
             lambda A, B: B.mT @ A
         ),
-        "This is the softmax of the scores: leave them as they are.": lambda A, B: _factorized(A, B).softmax(
-            -1
+        "This is the softmax of the scores: leave them as they are.": lambda A, B: (
+            _factorized(A, B).softmax(-1)
         ),
     },
     hints={
@@ -55,9 +53,6 @@ FACTORIZED = Exercise(
         ),
     },
 )
-
-
-# 8.2: a table as attention
 
 
 def _table(R: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -82,7 +77,9 @@ TABLE = Exercise(
         "There is no softmax and no mask: the weights must sum to 1, over words alone.": lambda R, v, m: (
             _first(R, v) @ v
         ),
-        "The mask is not used: padding gets weight.": lambda R, v, m: _first(R, v).softmax(-1) @ v,
+        "The mask is not used: padding gets weight.": lambda R, v, m: (
+            _first(R, v).softmax(-1) @ v
+        ),
         "The mask is the wrong way round: True is a word, which may be looked at.": lambda R, v, m: (
             _first(R, v).masked_fill(m[:, None], -torch.inf).softmax(-1) @ v
         ),
@@ -93,7 +90,8 @@ TABLE = Exercise(
             lambda R, v, m: _first(R.softmax(-1), v).masked_fill(~m[:, None], 0) @ v
         ),
         "The softmax runs over the queries: it must run over the keys, the last axis.": lambda R, v, m: (
-            _first(R, v).masked_fill(~m[:, None], -torch.inf).softmax(-2).nan_to_num() @ v
+            _first(R, v).masked_fill(~m[:, None], -torch.inf).softmax(-2).nan_to_num()
+            @ v
         ),
         "These are the last positions of the table: a shorter sequence uses the first.": lambda R, v, m: (
             _table(R[:, -v.shape[1] :], v, m)
@@ -109,9 +107,6 @@ TABLE = Exercise(
         ),
     },
 )
-
-
-# 8.3: a table by offsets
 
 
 def _offsets(n: int) -> Tensor:
@@ -132,7 +127,9 @@ BY_OFFSET = Exercise(
     inputs={"kernel": normal(3, 13, seed=85)},
     solution=_by_offset,
     mistakes={
-        "It is mirrored: the offset is j − i, key minus query.": lambda k: _by_offset(k.flip(-1)),
+        "It is mirrored: the offset is j − i, key minus query.": lambda k: _by_offset(
+            k.flip(-1)
+        ),
         "It goes by i + j: the offset is j − i.": lambda k: k[
             :, torch.arange(_middle(k)) + torch.arange(_middle(k))[:, None]
         ],
@@ -145,17 +142,15 @@ BY_OFFSET = Exercise(
         "It is one place off: the diagonal is entry n − 1.": lambda k: k[
             :, (_offsets(_middle(k)) + _middle(k)) % k.shape[-1]
         ],
-        "The rows go round: what is pushed out on one side must not come in on the other.": lambda k: k[
-            :, _offsets(_middle(k)) % _middle(k) + _middle(k) - 1
-        ],
-        "This is the softmax of the table: leave the scores as they are.": lambda k: _by_offset(k).softmax(
-            -1
+        "The rows go round: what is pushed out on one side must not come in on the other.": lambda k: (
+            k[:, _offsets(_middle(k)) % _middle(k) + _middle(k) - 1]
+        ),
+        "This is the softmax of the table: leave the scores as they are.": lambda k: (
+            _by_offset(k).softmax(-1)
         ),
     },
     hints={
         "out of bounds|out of range|maximum size": "The kernel has 2 n − 1 entries: n is (entries + 1) / 2."
     },
 )
-
-
 EXERCISES = {"8.1": FACTORIZED, "8.2": TABLE, "8.3": BY_OFFSET}

@@ -7,11 +7,9 @@ from einops import rearrange
 from torch import Tensor
 
 from companion.exercises.exercise import Answer, Exercise, normal
-from companion.position import sinusoids
+from companion.layers.positional_encoding import sinusoids
 
 _Function = Callable[[Tensor], Tensor]
-
-# 6.1: the heads' contexts side by side
 
 
 def _join(context: Tensor) -> Tensor:
@@ -25,23 +23,29 @@ JOIN_HEADS = Exercise(
         "The axes are not exchanged before the reshape: the numbers of several words are mixed.": lambda c: (
             c.reshape(c.shape[0], c.shape[2], -1)
         ),
-        "The heads alternate, feature by feature: each head's features stay together.": lambda c: rearrange(
-            c, "b h n v -> b n (v h)"
+        "The heads alternate, feature by feature: each head's features stay together.": lambda c: (
+            rearrange(c, "b h n v -> b n (v h)")
         ),
-        "The heads' axis is still there: let (h, v) become one axis.": lambda c: c.transpose(1, 2),
+        "The heads' axis is still there: let (h, v) become one axis.": lambda c: (
+            c.transpose(1, 2)
+        ),
         "The heads are added up: they stand side by side.": lambda c: c.sum(1),
         "The heads are averaged: they stand side by side.": lambda c: c.mean(1),
-        "The words are joined in the place of the heads.": lambda c: rearrange(c, "b h n v -> b h (n v)"),
+        "The words are joined in the place of the heads.": lambda c: rearrange(
+            c, "b h n v -> b h (n v)"
+        ),
     },
-    hints={"view size is not compatible": "After an exchange of axes use .reshape, or .contiguous() first."},
+    hints={
+        "view size is not compatible": "After an exchange of axes use .reshape, or .contiguous() first."
+    },
 )
 
 
-# 6.2: sinusoids
-
-
 def _waves(
-    positions: Tensor, rates: Tensor, even: _Function = torch.sin, odd: _Function = torch.cos
+    positions: Tensor,
+    rates: Tensor,
+    even: _Function = torch.sin,
+    odd: _Function = torch.cos,
 ) -> Tensor:
     """Waves over the positions, with a rate for each feature: sines and cosines in turn."""
     angle = positions[:, None] * rates
@@ -69,20 +73,26 @@ SINUSOIDS = Exercise(
             p, 10000.0 ** (-(torch.arange(d) // 2) / d)
         ),
         "The sines stand before all cosines: they alternate.": _halves,
-        "Sine and cosine are exchanged: the even features are sines.": lambda p, d: _waves(
-            p, _rates(d), torch.cos, torch.sin
+        "Sine and cosine are exchanged: the even features are sines.": lambda p, d: (
+            _waves(p, _rates(d), torch.cos, torch.sin)
         ),
         "There are only sines.": lambda p, d: _waves(p, _rates(d), odd=torch.sin),
-        "The position is multiplied by 10000^(2i/d): it is divided by it.": lambda p, d: _waves(
-            p, 1 / _rates(d)
+        "The position is multiplied by 10000^(2i/d): it is divided by it.": lambda p, d: (
+            _waves(p, 1 / _rates(d))
         ),
         "The base is 1000: it is 10000.": lambda p, d: _waves(p, _rates(d, 1e3)),
-        "The positions are counted from 1: they are given, and the first may be 0.": lambda p, d: sinusoids(
-            p + 1, d
+        "The positions are counted from 1: they are given, and the first may be 0.": lambda p, d: (
+            sinusoids(p + 1, d)
         ),
-        "The angles are multiplied by 2π.": lambda p, d: _waves(p, 2 * torch.pi * _rates(d)),
-        "The positions are rounded down: they may be fractions.": lambda p, d: sinusoids(p.floor(), d),
-        "The features run down and the positions across: it is (n, size).": lambda p, d: sinusoids(p, d).mT,
+        "The angles are multiplied by 2π.": lambda p, d: _waves(
+            p, 2 * torch.pi * _rates(d)
+        ),
+        "The positions are rounded down: they may be fractions.": lambda p, d: (
+            sinusoids(p.floor(), d)
+        ),
+        "The features run down and the positions across: it is (n, size).": lambda p, d: (
+            sinusoids(p, d).mT
+        ),
     },
     hints={
         "expanded size|must match|shape mismatch|cannot assign": (
@@ -92,14 +102,13 @@ SINUSOIDS = Exercise(
 )
 
 
-# 6.3: one step of decoding with a cache
-
-
 def _attend(query: Tensor, key: Tensor, value: Tensor, scale: float = 1.0) -> Tensor:
     return (query @ key.mT * scale).softmax(-1) @ value
 
 
-def _next(query: Tensor, past_key: Tensor, past_value: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _next(
+    query: Tensor, past_key: Tensor, past_value: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
     keys, values = torch.cat([past_key, key], -2), torch.cat([past_value, value], -2)
     return _attend(query, keys, values, query.shape[-1] ** -0.5)
 
@@ -124,7 +133,9 @@ ATTEND_NEXT = Exercise(
         ),
         "The word sees only itself: the past is missing.": lambda q, pk, pv, k, v: v,
         "The word sees only the first word: a causal mask for one query and eight keys, made from the top "
-        "left. The word is the last of all, and needs no mask.": lambda q, pk, pv, k, v: pv[..., :1, :],
+        "left. The word is the last of all, and needs no mask.": lambda q, pk, pv, k, v: (
+            pv[..., :1, :]
+        ),
         "The scores are not divided by √d.": _scaled(5**0.5),
         "The scores are divided by d: it is √d.": _scaled(5**-0.5),
         "The new key is appended, and the new value put in front: they must stand at the same place.": (
@@ -150,9 +161,6 @@ ATTEND_NEXT = Exercise(
 )
 
 
-# 6.4: label smoothing
-
-
 def _smoothed(logits: Tensor, target: Tensor, share: float) -> Tensor:
     log_probs = logits.log_softmax(-1)
     right = log_probs.gather(-1, target[:, None]).squeeze(-1)
@@ -163,7 +171,9 @@ def _others(logits: Tensor, target: Tensor, share: float, left_out: int) -> Tens
     """The share goes to the other words alone, but for the first ``left_out``."""
     log_probs = logits.log_softmax(-1)
     right = log_probs.gather(-1, target[:, None])
-    others = log_probs.scatter(-1, target[:, None], 0)[:, left_out:].sum(-1, keepdim=True)
+    others = log_probs.scatter(-1, target[:, None], 0)[:, left_out:].sum(
+        -1, keepdim=True
+    )
     count = logits.shape[-1] - 1 - left_out
     return (-(1 - share) * right - share * others / count).squeeze(-1)
 
@@ -182,24 +192,37 @@ LABEL_SMOOTHING = Exercise(
         "ε is spread over V − 2 words, all but the right one and number 0: over all V.": lambda x, y, e: (
             _others(x, y, e, 1)
         ),
-        "Nothing is smoothed: this is the plain cross-entropy.": lambda x, y, e: _smoothed(x, y, 0.0),
+        "Nothing is smoothed: this is the plain cross-entropy.": lambda x, y, e: (
+            _smoothed(x, y, 0.0)
+        ),
         "The right word gets ε and all words share 1 − ε: it is the other way round.": lambda x, y, e: (
             _smoothed(x, y, 1 - e)
         ),
         "Each word gets ε: all V share it, ε/V each.": lambda x, y, e: (
-            -(1 - e) * x.log_softmax(-1).gather(-1, y[:, None]).squeeze(-1) - e * x.log_softmax(-1).sum(-1)
+            -(1 - e) * x.log_softmax(-1).gather(-1, y[:, None]).squeeze(-1)
+            - e * x.log_softmax(-1).sum(-1)
         ),
         "The right word keeps 1: it keeps 1 − ε, and its part of ε.": lambda x, y, e: (
-            -x.log_softmax(-1).gather(-1, y[:, None]).squeeze(-1) - e * x.log_softmax(-1).mean(-1)
+            -x.log_softmax(-1).gather(-1, y[:, None]).squeeze(-1)
+            - e * x.log_softmax(-1).mean(-1)
         ),
-        "The sign is wrong: a loss is what gets smaller.": lambda x, y, e: -_smoothed(x, y, e),
-        "This is the mean of all words: give each word's loss.": lambda x, y, e: _smoothed(x, y, e).mean(),
+        "The sign is wrong: a loss is what gets smaller.": lambda x, y, e: (
+            -_smoothed(x, y, e)
+        ),
+        "This is the mean of all words: give each word's loss.": lambda x, y, e: (
+            _smoothed(x, y, e).mean()
+        ),
         "The logits are taken for log-probabilities: a log_softmax is missing.": lambda x, y, e: (
             -(1 - e) * x.gather(-1, y[:, None]).squeeze(-1) - e * x.mean(-1)
         ),
     },
-    hints={"index": "The right words' log-probabilities are log_probs.gather(-1, target[:, None])."},
+    hints={
+        "index": "The right words' log-probabilities are log_probs.gather(-1, target[:, None])."
+    },
 )
-
-
-EXERCISES = {"6.1": JOIN_HEADS, "6.2": SINUSOIDS, "6.3": ATTEND_NEXT, "6.4": LABEL_SMOOTHING}
+EXERCISES = {
+    "6.1": JOIN_HEADS,
+    "6.2": SINUSOIDS,
+    "6.3": ATTEND_NEXT,
+    "6.4": LABEL_SMOOTHING,
+}

@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor
 
-from companion.attention import masked_softmax
+from companion.attention.base import masked_softmax
 from companion.exercises.exercise import Exercise, Inputs, normal
-
-# 2.1: masked softmax
 
 
 def _scores_and_mask() -> Inputs:
@@ -30,7 +28,9 @@ def _filled(scores: Tensor, mask: Tensor, value: float) -> Tensor:
 
 
 def _over_axis(axis: int, scores: Tensor, mask: Tensor) -> Tensor:
-    return masked_softmax(scores.movedim(axis, -1), mask.movedim(axis, -1)).movedim(-1, axis)
+    return masked_softmax(scores.movedim(axis, -1), mask.movedim(axis, -1)).movedim(
+        -1, axis
+    )
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
@@ -44,14 +44,15 @@ def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
 _AXIS = "The softmax runs over {}. A query's weights over the keys must sum to 1: it runs over the last axis."
 _EMPTY = "A row in which nothing may be attended to must get zero weights, and gets "
 _LOWER = "Masked scores are set to −100: where real ones are lower still, the masked keys get the weight, "
-
 MASKED_SOFTMAX = Exercise(
     inputs=_scores_and_mask(),
     solution=masked_softmax,
     mistakes={
         _AXIS.format("the queries (axis -2)"): lambda s, m: _over_axis(-2, s, m),
         _AXIS.format("the batch (axis 0)"): lambda s, m: _over_axis(0, s, m),
-        _AXIS.format("all axes at once"): lambda s, m: masked_softmax(s.flatten(), m.flatten()).view_as(s),
+        _AXIS.format("all axes at once"): lambda s, m: masked_softmax(
+            s.flatten(), m.flatten()
+        ).view_as(s),
         _AXIS.format("queries and keys together"): lambda s, m: masked_softmax(
             s.flatten(1), m.flatten(1)
         ).view_as(s),
@@ -59,10 +60,12 @@ MASKED_SOFTMAX = Exercise(
         "The mask is the wrong way round: True means that the key may be attended to.": lambda s, m: (
             masked_softmax(s, ~m)
         ),
-        _EMPTY + "NaN: nothing is left to divide by, and 0/0 is NaN. Put zeros there.": lambda s, m: _filled(
-            s, m, -torch.inf
-        ).softmax(-1),
-        _EMPTY + "equal ones: a softmax over nothing but −1e9 is uniform. Fill with −inf, then put zeros.": (
+        _EMPTY
+        + "NaN: nothing is left to divide by, and 0/0 is NaN. Put zeros there.": lambda s, m: (
+            _filled(s, m, -torch.inf).softmax(-1)
+        ),
+        _EMPTY
+        + "equal ones: a softmax over nothing but −1e9 is uniform. Fill with −inf, then put zeros.": (
             lambda s, m: _filled(s, m, -1e9).softmax(-1)
         ),
         _EMPTY
@@ -99,15 +102,14 @@ MASKED_SOFTMAX = Exercise(
 )
 
 
-# 2.4: the mean position
-
-
 def _weigh(weights: Tensor, start: int = 0) -> Tensor:
     return weights @ torch.arange(start, start + weights.shape[-1], dtype=weights.dtype)
 
 
 def _query_positions(weights: Tensor) -> Tensor:
-    return (weights * torch.arange(weights.shape[1], dtype=weights.dtype)[:, None]).sum(-1)
+    return (weights * torch.arange(weights.shape[1], dtype=weights.dtype)[:, None]).sum(
+        -1
+    )
 
 
 EXPECTED_POSITION = Exercise(
@@ -115,9 +117,11 @@ EXPECTED_POSITION = Exercise(
     solution=_weigh,
     mistakes={
         "The positions are counted from 1: the first is 0.": lambda w: _weigh(w, 1),
-        "The positions are counted from the end: the first is 0.": lambda w: _weigh(w.flip(-1)),
-        "The positions are counted from the end, and from 1: the first is 0.": lambda w: _weigh(
-            w.flip(-1), 1
+        "The positions are counted from the end: the first is 0.": lambda w: _weigh(
+            w.flip(-1)
+        ),
+        "The positions are counted from the end, and from 1: the first is 0.": lambda w: (
+            _weigh(w.flip(-1), 1)
         ),
         "These are the positions of the queries: the mean runs over the positions of the keys.": (
             _query_positions
@@ -125,7 +129,9 @@ EXPECTED_POSITION = Exercise(
         "This is the position of the greatest weight: the mean position under all the weights is wanted.": (
             lambda w: w.argmax(-1)
         ),
-        "The mean runs over the queries: it runs over the keys, the last axis.": lambda w: _weigh(w.mT),
+        "The mean runs over the queries: it runs over the keys, the last axis.": lambda w: (
+            _weigh(w.mT)
+        ),
         "The weights are only added up, which gives 1: multiply each by its position first.": (
             lambda w: w.sum(-1)
         ),
@@ -135,7 +141,9 @@ EXPECTED_POSITION = Exercise(
         "The products with the positions are not added up over the keys.": (
             lambda w: w * torch.arange(w.shape[-1], dtype=w.dtype)
         ),
-        "One mean is taken over all queries: each query has its own.": lambda w: _weigh(w.mean(1)),
+        "One mean is taken over all queries: each query has its own.": lambda w: _weigh(
+            w.mean(1)
+        ),
     },
     hints={
         "same dtype|scalar type": "Both must have one dtype: torch.arange needs dtype=weights.dtype.",

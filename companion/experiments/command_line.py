@@ -13,24 +13,44 @@ from torch import nn
 from companion.experiments.arguments import natural, positive, rate
 
 
-def training_options(steps: int, batch_size: int, every: int, epoch: str) -> ArgumentParser:
+def training_options(
+    steps: int, batch_size: int, every: int, epoch: str
+) -> ArgumentParser:
     """The options of any training, with their defaults; ``epoch`` says how many steps make one."""
     shared = ArgumentParser(add_help=False)
     add = shared.add_argument
-    add("--output", type=Path, help="the folder for checkpoints and results; runs/MODEL if none is named")
+    add(
+        "--output",
+        type=Path,
+        help="the folder for checkpoints and results; runs/MODEL if none is named",
+    )
     add("--steps", type=positive, default=steps, help=f"training steps in all; {epoch}")
     add("--batch-size", type=positive, default=batch_size, help="examples in a batch")
-    add("--every", type=positive, default=every, help="steps between two looks at the validation split")
+    add(
+        "--every",
+        type=positive,
+        default=every,
+        help="steps between two looks at the validation split",
+    )
     add("--rate", type=rate, default=1e-3, help="the highest learning rate")
-    add("--seed", type=natural, default=0, help="of the parameters, the dropout and the order of the data")
+    add(
+        "--seed",
+        type=natural,
+        default=0,
+        help="of the parameters, the dropout and the order of the data",
+    )
     return shared
 
 
 def add_models(
-    parser: ArgumentParser, shared: ArgumentParser, builders: Mapping[str, Callable[..., nn.Module]]
+    parser: ArgumentParser,
+    shared: ArgumentParser,
+    builders: Mapping[str, Callable[..., nn.Module]],
 ) -> dict[str, ArgumentParser]:
     """Give the parser a sub-command for each model; it leaves the model's builder in ``build``."""
-    models = parser.add_subparsers(dest="model", metavar="MODEL", required=True, help="what to train")
+    models = parser.add_subparsers(
+        dest="model", metavar="MODEL", required=True, help="what to train"
+    )
     added = {}
     for name, build in builders.items():
         added[name] = models.add_parser(
@@ -44,7 +64,9 @@ def add_models(
     return added
 
 
-def start(parser: ArgumentParser, run: Callable[[Namespace, Sequence[str]], dict[str, Any]]) -> None:
+def start(
+    parser: ArgumentParser, run: Callable[[Namespace, Sequence[str]], dict[str, Any]]
+) -> None:
     """Read the arguments, run, and print the figures of the test split, or in a line what is wrong."""
     try:
         result = run(parser.parse_args(), sys.argv[1:])

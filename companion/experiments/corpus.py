@@ -31,11 +31,22 @@ def load_corpus(limit: int | None) -> Corpus:
     """
     tokens = {}
     for split in (TRAINING, VALIDATION, TEST):
-        sources, targets = zip(*multi30k.load_pairs(split, SOURCE, TARGET)[:limit], strict=True)
-        tokens[split] = multi30k.tokenize(sources, SOURCE), multi30k.tokenize(targets, TARGET)
-    source, target = (Vocabulary.of(sentences, minimum_frequency=2) for sentences in tokens[TRAINING])
+        sources, targets = zip(
+            *multi30k.load_pairs(split, SOURCE, TARGET)[:limit], strict=True
+        )
+        tokens[split] = (
+            multi30k.tokenize(sources, SOURCE),
+            multi30k.tokenize(targets, TARGET),
+        )
+    source, target = (
+        Vocabulary.of(sentences, minimum_frequency=2) for sentences in tokens[TRAINING]
+    )
     pairs: dict[str, list[Encoded]] = {
-        split: [(source.encode(s), target.encode(t)) for s, t in zip(*sides, strict=True)]
+        split: [
+            (source.encode(s), target.encode(t)) for s, t in zip(*sides, strict=True)
+        ]
         for split, sides in tokens.items()
     }
-    return Corpus(pairs, source, target, [" ".join(sentence) for sentence in tokens[TEST][1]])
+    return Corpus(
+        pairs, source, target, [" ".join(sentence) for sentence in tokens[TEST][1]]
+    )

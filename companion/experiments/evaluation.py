@@ -5,11 +5,13 @@ from typing import Any
 from sacrebleu.metrics import BLEU
 
 from companion.data.batching import in_order
-from companion.decoding import Hypotheses, beam_search, greedy
+from companion.decoding.beam import beam_search
+from companion.decoding.hypotheses import Hypotheses
+from companion.decoding.sampling import greedy
+from companion.decoding.state import map_state
 from companion.experiments.corpus import TEST, Corpus
-from companion.losses import free_running_loss, held_out
-from companion.state import map_state
-from companion.translation import Search, translate
+from companion.tasks.translation import Search, translate
+from companion.training.losses import free_running_loss, held_out
 
 _MAX_LENGTH = 60
 
@@ -19,7 +21,7 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Losses and perplexities, BLEU of greedy and of beam search; and the translations of the latter.
 
-    ``free_running`` is :func:`companion.losses.free_running_loss`, which the best-known tutorials report.
+    ``free_running`` is :func:`companion.training.losses.free_running_loss`, which the best-known tutorials report.
 
     Raises:
         ValueError: the batch size or the beam is below 1, or the length penalty below 0.
@@ -27,14 +29,19 @@ def evaluate(
     batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
     greedily = translate_test(model, corpus, greedy)
     widely = translate_test(model, corpus, best_of_beam(beam, length_penalty))
-    bleu = {"greedy": score(greedily, corpus.references), "beam": score(widely, corpus.references)}
+    bleu = {
+        "greedy": score(greedily, corpus.references),
+        "beam": score(widely, corpus.references),
+    }
     free_running = {"free_running": held_out(model, batches, free_running_loss)}
     return held_out(model, batches) | free_running | bleu, widely
 
 
 def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
     """The model's translation of each test sentence, its tokens with spaces between."""
-    found = translate(model, [source for source, _ in corpus.pairs[TEST]], search, _MAX_LENGTH)
+    found = translate(
+        model, [source for source, _ in corpus.pairs[TEST]], search, _MAX_LENGTH
+    )
     return [" ".join(corpus.target.decode(tokens)) for tokens, _ in found]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from companion.losses import Record
+from companion.training.losses import Record
 
 
 class TensorBoard:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from companion.checkpoint import first_difference, replacing
+from companion.training.checkpoint import first_difference, replacing
 
 VERSION = 2  #: of what a result holds
 #: What a result holds, and of which type.
@@ -36,7 +36,9 @@ def write_json(path: Path, content: Any) -> None:
         ValueError: a number is not a number.
     """
     with replacing(path) as file:
-        file.write((json.dumps(_with_null(content), indent=2, allow_nan=False) + "\n").encode())
+        file.write(
+            (json.dumps(_with_null(content), indent=2, allow_nan=False) + "\n").encode()
+        )
 
 
 def _with_null(content: Any) -> Any:
@@ -56,9 +58,15 @@ def read_result(path: Path | str) -> dict[str, Any]:
     """
     result = _read_json(Path(path))
     if (version := result.get("version")) != VERSION:
-        raise ValueError(f"{path} is a result of version {version}, but version {VERSION} is read here")
-    if wrong := [name for name, kind in RESULT.items() if not isinstance(result.get(name), kind)]:
-        raise ValueError(f"{path} is no result of an experiment: look at its {', '.join(wrong)}")
+        raise ValueError(
+            f"{path} is a result of version {version}, but version {VERSION} is read here"
+        )
+    if wrong := [
+        name for name, kind in RESULT.items() if not isinstance(result.get(name), kind)
+    ]:
+        raise ValueError(
+            f"{path} is no result of an experiment: look at its {', '.join(wrong)}"
+        )
     return result
 
 
@@ -93,7 +101,8 @@ def surroundings(processes: int) -> dict[str, Any]:
     """Versions and hardware, which a run's figures depend on in their last digits."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in _PACKAGES},
         "hardware": {
             "machine": platform.machine(),
             "threads": torch.get_num_threads(),

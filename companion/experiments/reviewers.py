@@ -4,12 +4,17 @@ from argparse import Namespace
 
 from torch import nn
 
-from companion.bahdanau import Encoder
-from companion.classifier import Classifier, SelfAttentionEncoder, WordEncoder
-from companion.hierarchical import HiddenDot, HierarchicalAttention, HierarchicalEncoder
-from companion.pooling import AttentionPooling, mean_pooling
-from companion.position import Concatenated
-from companion.recurrent import check_even
+from companion._checks import check_even
+from companion.attention.pooling import AttentionPooling, mean_pooling
+from companion.attention.scores import HiddenDot
+from companion.layers.positional_encoding import ConcatenatedPositionalEncoding
+from companion.layers.recurrent import BahdanauEncoder
+from companion.models.hierarchical import HierarchicalAttention, HierarchicalEncoder
+from companion.models.text_classifier import (
+    Classifier,
+    SelfAttentionEncoder,
+    WordEncoder,
+)
 
 
 def build_attention(words: int, arguments: Namespace) -> Classifier:
@@ -20,7 +25,11 @@ def build_attention(words: int, arguments: Namespace) -> Classifier:
 def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
     """The same with sinusoids of the positions, as many as a word has features, beside the words' vectors."""
     size = arguments.size
-    return _classifier(words, nn.Sequential(Concatenated(size), nn.Linear(2 * size, size)), arguments)
+    return _classifier(
+        words,
+        nn.Sequential(ConcatenatedPositionalEncoding(size), nn.Linear(2 * size, size)),
+        arguments,
+    )
 
 
 def build_hierarchical_attention(words: int, arguments: Namespace) -> Classifier:
@@ -40,17 +49,25 @@ def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
     """A recurrent network over all words in one row, and attention pooling of its states."""
     size = arguments.size
     pooling = AttentionPooling(HiddenDot(size), size)
-    return Classifier(_read_words(words, arguments), pooling, size, 2, arguments.dropout)
+    return Classifier(
+        _read_words(words, arguments), pooling, size, 2, arguments.dropout
+    )
 
 
 def build_bag(words: int, arguments: Namespace) -> Classifier:
     """The mean of the words' vectors, and nothing else."""
-    return Classifier(WordEncoder(words, arguments.size), mean_pooling, arguments.size, 2, arguments.dropout)
+    return Classifier(
+        WordEncoder(words, arguments.size),
+        mean_pooling,
+        arguments.size,
+        2,
+        arguments.dropout,
+    )
 
 
-def _read_words(words: int, arguments: Namespace) -> Encoder:
+def _read_words(words: int, arguments: Namespace) -> BahdanauEncoder:
     check_even(size=arguments.size)
-    return Encoder(words, arguments.size, arguments.size // 2)
+    return BahdanauEncoder(words, arguments.size, arguments.size // 2)
 
 
 def _classifier(words: int, position: nn.Module, arguments: Namespace) -> Classifier:

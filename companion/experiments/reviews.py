@@ -14,7 +14,7 @@ from companion.data.vocabulary import SPECIAL, Vocabulary, pad, pad_documents
 TRAINING, TEST = imdb.SPLITS
 
 
-class Example(NamedTuple):
+class EncodedReview(NamedTuple):
     """A review, in sentences of the numbers of its words, and whether it is positive."""
 
     sentences: list[list[int]]
@@ -29,7 +29,7 @@ class Example(NamedTuple):
 class Reviews(NamedTuple):
     """The examples of each split, and the vocabulary."""
 
-    examples: dict[str, list[Example]]
+    examples: dict[str, list[EncodedReview]]
     words: Vocabulary
 
 
@@ -43,15 +43,23 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
         ValueError: a review has no word; and all that :func:`companion.data.imdb.load` raises.
     """
     texts = {split: imdb.load(split)[:limit] for split in imdb.SPLITS}
-    tokens = {split: [imdb.sentences(review.text) for review in texts[split]] for split in texts}
+    tokens = {
+        split: [imdb.sentences(review.text) for review in texts[split]]
+        for split in texts
+    }
     for split, reviews in tokens.items():
         if [] in reviews:
-            raise ValueError(f"review {reviews.index([])} (from 0) of the split {split} has no word")
+            raise ValueError(
+                f"review {reviews.index([])} (from 0) of the split {split} has no word"
+            )
     read = Vocabulary.of(sentence for review in tokens[TRAINING] for sentence in review)
     words = Vocabulary(read.tokens[len(SPECIAL) : max(size, len(SPECIAL))])
     examples = {
         split: [
-            Example([words.encode(sentence) for sentence in last_words(review, length)], positive)
+            EncodedReview(
+                [words.encode(sentence) for sentence in last_words(review, length)],
+                positive,
+            )
             for review, (_, positive) in zip(tokens[split], texts[split], strict=True)
         ]
         for split in texts
@@ -69,16 +77,18 @@ def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
     return kept
 
 
-def collate_words(examples: list[Example]) -> Labelled:
+def collate_words(examples: list[EncodedReview]) -> Labelled:
     """A batch for a classifier that reads the words in one row."""
     return Labelled((pad([example.words for example in examples]),), _labels(examples))
 
 
-def collate_sentences(examples: list[Example]) -> Labelled:
+def collate_sentences(examples: list[EncodedReview]) -> Labelled:
     """A batch for a classifier that reads the words in sentences."""
-    return Labelled((pad_documents([example.sentences for example in examples]),), _labels(examples))
+    return Labelled(
+        (pad_documents([example.sentences for example in examples]),), _labels(examples)
+    )
 
 
-def _labels(examples: list[Example]) -> Int[Tensor, " b"]:
+def _labels(examples: list[EncodedReview]) -> Int[Tensor, " b"]:
     """0 for negative and 1 for positive."""
     return torch.tensor([example.positive for example in examples]).long()

@@ -10,12 +10,17 @@ from typing import Any
 import safetensors.torch
 from torch import nn
 
-from companion.checkpoint import replacing
 from companion.data.vocabulary import SPECIAL, Vocabulary
 from companion.experiments.log import TensorBoard
-from companion.experiments.record import VERSION, require_same_arguments, surroundings, write_json
-from companion.losses import Record
-from companion.training import Steps, Trainer
+from companion.experiments.record import (
+    VERSION,
+    require_same_arguments,
+    surroundings,
+    write_json,
+)
+from companion.training.checkpoint import replacing
+from companion.training.losses import Record
+from companion.training.trainer import Steps, Trainer
 
 
 class Run:
@@ -41,14 +46,22 @@ class Run:
         #: where everything is written
         self.folder = arguments.output or Path("runs", arguments.model)
         self.arguments = {
-            name: value for name, value in vars(arguments).items() if name not in ("output", "build")
+            name: value
+            for name, value in vars(arguments).items()
+            if name not in ("output", "build")
         }
-        trained = {name: value for name, value in self.arguments.items() if name not in without_training}
+        trained = {
+            name: value
+            for name, value in self.arguments.items()
+            if name not in without_training
+        }
         require_same_arguments(self.folder, trained)
         if trainer.accelerator.is_main_process:
             write_json(self.folder / "arguments.json", trained)
 
-    def train(self, batches: Steps, evaluate: Callable[[nn.Module], Record]) -> list[Record]:
+    def train(
+        self, batches: Steps, evaluate: Callable[[nn.Module], Record]
+    ) -> list[Record]:
         """Train from the last checkpoint, if there is one, and return the history.
 
         Raises:
@@ -82,8 +95,13 @@ class Run:
                 weights = self.trainer.model.state_dict()
                 unshared = {name: tensor.clone() for name, tensor in weights.items()}
                 file.write(safetensors.torch.save(unshared))
-            words = {name: vocabulary.tokens[len(SPECIAL) :] for name, vocabulary in vocabularies.items()}
-            write_json(self.folder / "vocabularies.json", words)  # Vocabulary(words) is the vocabulary again
+            words = {
+                name: vocabulary.tokens[len(SPECIAL) :]
+                for name, vocabulary in vocabularies.items()
+            }
+            write_json(
+                self.folder / "vocabularies.json", words
+            )  # Vocabulary(words) is the vocabulary again
             for name, lines in (texts or {}).items():
                 with replacing(self.folder / name) as file:
                     file.write("".join(f"{line}\n" for line in lines).encode())
@@ -91,7 +109,10 @@ class Run:
         return result
 
     def _describe(
-        self, test: dict[str, Any], vocabularies: Mapping[str, Vocabulary], data: dict[str, str]
+        self,
+        test: dict[str, Any],
+        vocabularies: Mapping[str, Vocabulary],
+        data: dict[str, str],
     ) -> dict[str, Any]:
         processes = self.trainer.accelerator.num_processes
         return {
@@ -100,8 +121,12 @@ class Run:
             "model": self.arguments["model"],
             "test": test,
             "history": self.trainer.history,
-            "parameters": sum(parameter.numel() for parameter in self.trainer.model.parameters()),
-            "vocabularies": {name: len(vocabulary) for name, vocabulary in vocabularies.items()},
+            "parameters": sum(
+                parameter.numel() for parameter in self.trainer.model.parameters()
+            ),
+            "vocabularies": {
+                name: len(vocabulary) for name, vocabulary in vocabularies.items()
+            },
             "arguments": self.arguments,
             "command": self._command(processes),
             "data": data,
@@ -109,6 +134,14 @@ class Run:
 
     def _command(self, processes: int) -> str:
         """What to type for such a run."""
-        launcher = ["accelerate", "launch", "--multi_gpu", "--num_processes", str(processes)]
+        launcher = [
+            "accelerate",
+            "launch",
+            "--multi_gpu",
+            "--num_processes",
+            str(processes),
+        ]
         module = f"companion.experiments.{self.experiment}"
-        return shlex.join([*(launcher if processes > 1 else ["python"]), "-m", module, *self.options])
+        return shlex.join(
+            [*(launcher if processes > 1 else ["python"]), "-m", module, *self.options]
+        )

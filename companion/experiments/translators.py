@@ -2,44 +2,71 @@
 
 from argparse import ArgumentParser, Namespace
 
-from companion import bahdanau, convs2s, luong, seq2seq, transformer
-from companion.attention import Attention
+from companion.attention import Additive, Attention, Bilinear, Dot, LocalP
 from companion.experiments.arguments import positive
 from companion.experiments.command_line import add_models
-from companion.local import LocalP
-from companion.scores import Bilinear, Dot
-from companion.seq2seq import EncoderDecoder
+from companion.models import (
+    BahdanauDecoder,
+    BahdanauEncoder,
+    ChoDecoder,
+    ChoEncoder,
+    ConvS2S,
+    EncoderDecoder,
+    InputFeedingDecoder,
+    LuongEncoder,
+    SutskeverDecoder,
+    SutskeverEncoder,
+    Transformer,
+)
 
 
-def build_gru(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_gru(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """Cho's GRU encoder and decoder, without attention."""
-    embedding, hidden, dropout = arguments.embedding, arguments.hidden, arguments.dropout
+    embedding, hidden, dropout = (
+        arguments.embedding,
+        arguments.hidden,
+        arguments.dropout,
+    )
     return EncoderDecoder(
-        seq2seq.ChoEncoder(source_vocabulary, embedding, hidden, dropout),
-        seq2seq.ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
+        ChoEncoder(source_vocabulary, embedding, hidden, dropout),
+        ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
     )
 
 
-def build_lstm(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_lstm(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """Sutskever's deep LSTM, which reads the source backwards, without attention."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
     return EncoderDecoder(
-        seq2seq.SutskeverEncoder(source_vocabulary, *sizes),
-        seq2seq.SutskeverDecoder(target_vocabulary, *sizes),
+        SutskeverEncoder(source_vocabulary, *sizes),
+        SutskeverDecoder(target_vocabulary, *sizes),
     )
 
 
-def build_bahdanau(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_bahdanau(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """Bahdanau's encoder and decoder, with as many units of attention as hidden ones."""
-    embedding, hidden, dropout = arguments.embedding, arguments.hidden, arguments.dropout
-    attention = bahdanau.Additive(hidden, 2 * hidden, hidden)
+    embedding, hidden, dropout = (
+        arguments.embedding,
+        arguments.hidden,
+        arguments.dropout,
+    )
+    attention = Additive(hidden, 2 * hidden, hidden)
     return EncoderDecoder(
-        bahdanau.Encoder(source_vocabulary, embedding, hidden, dropout),
-        bahdanau.Decoder(target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout),
+        BahdanauEncoder(source_vocabulary, embedding, hidden, dropout),
+        BahdanauDecoder(
+            target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout
+        ),
     )
 
 
-def build_luong_dot(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_luong_dot(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """Luong's global attention by dot products, with input feeding."""
     return _luong(source_vocabulary, target_vocabulary, Dot(), arguments)
 
@@ -62,35 +89,72 @@ def build_luong_local_p(
 
 
 def _luong(
-    source_vocabulary: int, target_vocabulary: int, attention: Attention, arguments: Namespace
+    source_vocabulary: int,
+    target_vocabulary: int,
+    attention: Attention,
+    arguments: Namespace,
 ) -> EncoderDecoder:
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
-    decoder = luong.InputFeedingDecoder(target_vocabulary, embedding, hidden, attention, layers, dropout)
-    return EncoderDecoder(luong.Encoder(source_vocabulary, embedding, hidden, layers, dropout), decoder)
+    decoder = InputFeedingDecoder(
+        target_vocabulary, embedding, hidden, attention, layers, dropout
+    )
+    return EncoderDecoder(
+        LuongEncoder(source_vocabulary, embedding, hidden, layers, dropout), decoder
+    )
 
 
-def build_transformer(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_transformer(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """The Transformer; --embedding is the size of its layers, --hidden that inside their FFN."""
-    sizes = arguments.embedding, arguments.heads, arguments.hidden, arguments.layers, arguments.dropout
-    return transformer.Transformer(source_vocabulary, target_vocabulary, *sizes)
+    sizes = (
+        arguments.embedding,
+        arguments.heads,
+        arguments.hidden,
+        arguments.layers,
+        arguments.dropout,
+    )
+    return Transformer(source_vocabulary, target_vocabulary, *sizes)
 
 
-def build_convs2s(source_vocabulary: int, target_vocabulary: int, arguments: Namespace) -> EncoderDecoder:
+def build_convs2s(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
     """The convolutional model, which looks at the source in every layer."""
-    sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.width, arguments.dropout
-    return convs2s.ConvS2S(source_vocabulary, target_vocabulary, *sizes)
+    sizes = (
+        arguments.embedding,
+        arguments.hidden,
+        arguments.layers,
+        arguments.width,
+        arguments.dropout,
+    )
+    return ConvS2S(source_vocabulary, target_vocabulary, *sizes)
 
 
 def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
     """Give the parser a sub-command for each model, with the options that it alone has."""
     models = add_models(parser, shared, BUILDERS)
-    for name in ("lstm", "luong-dot", "luong-general", "luong-local-p", "transformer", "convs2s"):
+    for name in (
+        "lstm",
+        "luong-dot",
+        "luong-general",
+        "luong-local-p",
+        "transformer",
+        "convs2s",
+    ):
         models[name].add_argument(
-            "--layers", type=positive, default=2, help="layers on top of each other, on both sides"
+            "--layers",
+            type=positive,
+            default=2,
+            help="layers on top of each other, on both sides",
         )
-    models["transformer"].add_argument("--heads", type=positive, default=8, help="heads of each attention")
-    models["convs2s"].add_argument("--width", type=positive, default=3, help="words that a convolution sees")
+    models["transformer"].add_argument(
+        "--heads", type=positive, default=8, help="heads of each attention"
+    )
+    models["convs2s"].add_argument(
+        "--width", type=positive, default=3, help="words that a convolution sees"
+    )
     models["luong-local-p"].add_argument(
         "--radius", type=positive, default=10, help="words to each side of the position"
     )

@@ -11,25 +11,37 @@ from measure import compare, output_of, peak_of_this_process, report, setting
 from torch import nn
 from torch.nn import functional
 
-from companion.bahdanau import Additive, Decoder, Encoder
+from companion.attention import Additive
 from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import greedy
-from companion.seq2seq import EncoderDecoder
+from companion.layers import BahdanauEncoder
+from companion.models import BahdanauDecoder, EncoderDecoder
 
-GERMAN, ENGLISH, EMBEDDING, HIDDEN = 7853, 5893, 256, 512  # the sizes of the Multi30k tutorials
+GERMAN, ENGLISH, EMBEDDING, HIDDEN = (
+    7853,
+    5893,
+    256,
+    512,
+)  # the sizes of the Multi30k tutorials
 SENTENCES, LENGTH = 64, 30
 
 
 class TutorialDecoder(nn.Module):
-    """The weights of a :class:`companion.bahdanau.Decoder`, used as most tutorials do."""
+    """The weights of a :class:`companion.models.bahdanau.BahdanauDecoder`, used as most tutorials do."""
 
-    def __init__(self, decoder: Decoder):
+    def __init__(self, decoder: BahdanauDecoder):
         super().__init__()
         attention = decoder.attention
-        self.embedding, self.cell, self.output = decoder.embedding, decoder.cell, decoder.output
+        self.embedding, self.cell, self.output = (
+            decoder.embedding,
+            decoder.cell,
+            decoder.output,
+        )
         self.W_s, self.v = decoder.W_s, attention.v
         self.both = nn.Linear(HIDDEN + 2 * HIDDEN, HIDDEN, bias=False)
-        self.both.weight.data = torch.cat([attention.W.weight.data, attention.U.weight.data], 1)
+        self.both.weight.data = torch.cat(
+            [attention.W.weight.data, attention.U.weight.data], 1
+        )
 
     def look(self, hidden, states, mask):
         repeated = hidden[:, None].repeat(1, states.shape[1], 1)
@@ -65,9 +77,11 @@ def build():
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     attention = Additive(HIDDEN, 2 * HIDDEN, HIDDEN)
-    decoder = Decoder(ENGLISH, EMBEDDING, HIDDEN, 2 * HIDDEN, attention)
-    decoder.output.W.bias.data[EOS] = -1e9  # so that both write all the words that they may
-    ours = EncoderDecoder(Encoder(GERMAN, EMBEDDING, HIDDEN), decoder)
+    decoder = BahdanauDecoder(ENGLISH, EMBEDDING, HIDDEN, 2 * HIDDEN, attention)
+    decoder.output.W.bias.data[
+        EOS
+    ] = -1e9  # so that both write all the words that they may
+    ours = EncoderDecoder(BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN), decoder)
     tutorial = EncoderDecoder(ours.encoder, TutorialDecoder(decoder))
     source = torch.randint(4, GERMAN, (SENTENCES, LENGTH))
     lengths = torch.linspace(LENGTH // 2, LENGTH, SENTENCES).long()
@@ -86,19 +100,25 @@ class Race:
         return self.model(self.source, self.target)
 
     def tutorial(self):
-        return self.tutorial_model.decoder(self.target, *self.tutorial_model.encoder(self.source))
+        return self.tutorial_model.decoder(
+            self.target, *self.tutorial_model.encoder(self.source)
+        )
 
     def step(self, logits):
         self.model.zero_grad()
         self.tutorial_model.zero_grad()
-        functional.cross_entropy(logits().flatten(0, 1), self.target.flatten()).backward()
+        functional.cross_entropy(
+            logits().flatten(0, 1), self.target.flatten()
+        ).backward()
 
     def our_greedy(self):
         return greedy(self.model.step, self.model.start(self.source), LENGTH).tokens
 
     @torch.no_grad()
     def tutorial_greedy(self):
-        return self.tutorial_model.decoder.greedy(*self.tutorial_model.encoder(self.source), LENGTH)
+        return self.tutorial_model.decoder.greedy(
+            *self.tutorial_model.encoder(self.source), LENGTH
+        )
 
 
 def peak(name):
@@ -109,15 +129,31 @@ def peak(name):
 
 def main():
     print(setting())
-    print(f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, embedding {EMBEDDING}, hidden {HIDDEN}")
+    print(
+        f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, embedding {EMBEDDING}, hidden {HIDDEN}"
+    )
     # First, while this process is small: a child's peak counts what its parent held when it began.
-    peaks = {name: [output_of(__file__, name) for _ in range(3)] for name in ("ours", "tutorial")}
-    report("peak memory of a training step", peaks["ours"], peaks["tutorial"], "MB", "at least 1")
+    peaks = {
+        name: [output_of(__file__, name) for _ in range(3)]
+        for name in ("ours", "tutorial")
+    }
+    report(
+        "peak memory of a training step",
+        peaks["ours"],
+        peaks["tutorial"],
+        "MB",
+        "at least 1",
+    )
 
     race = Race()
     torch.testing.assert_close(race.ours(), race.tutorial(), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(race.our_greedy(), race.tutorial_greedy())
-    compare("training step", lambda: race.step(race.ours), lambda: race.step(race.tutorial), "at least 2")
+    compare(
+        "training step",
+        lambda: race.step(race.ours),
+        lambda: race.step(race.tutorial),
+        "at least 2",
+    )
     compare("greedy decode", race.our_greedy, race.tutorial_greedy, "at least 1.5")
 
 

@@ -8,25 +8,25 @@ import torch
 from measure import compare, setting
 from torch.nn.utils.parametrize import cached
 
-from companion import luong
-from companion.convs2s import ConvS2S
+from companion.attention import Dot
 from companion.data.batching import Batch
 from companion.decoding import greedy
-from companion.losses import sequence_loss
-from companion.scores import Dot
-from companion.seq2seq import EncoderDecoder
-from companion.transformer import Transformer
+from companion.models import ConvS2S, EncoderDecoder, Transformer, luong
+from companion.training import sequence_loss
 
 WORDS, SIZE, SENTENCES, LENGTH = 4000, 256, 32, 40
 MODELS = {
     "Luong with input feeding": lambda: EncoderDecoder(
-        luong.Encoder(WORDS, SIZE, SIZE, layers=4),
+        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4),
         luong.InputFeedingDecoder(WORDS, SIZE, SIZE, Dot(), layers=4),
     ),
     "Luong": lambda: EncoderDecoder(
-        luong.Encoder(WORDS, SIZE, SIZE, layers=4), luong.Decoder(WORDS, SIZE, SIZE, Dot(), layers=4)
+        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4),
+        luong.LuongDecoder(WORDS, SIZE, SIZE, Dot(), layers=4),
     ),
-    "Transformer": lambda: Transformer(WORDS, WORDS, SIZE, 4, 4 * SIZE, layers=2, dropout=0.0),
+    "Transformer": lambda: Transformer(
+        WORDS, WORDS, SIZE, 4, 4 * SIZE, layers=2, dropout=0.0
+    ),
 }
 
 
@@ -36,7 +36,9 @@ class Race:
     def __init__(self):
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(0)
-        source, target = torch.randint(4, WORDS, (2, SENTENCES, LENGTH), device=self.device)
+        source, target = torch.randint(
+            4, WORDS, (2, SENTENCES, LENGTH), device=self.device
+        )
         self.batch = Batch(source, target)
 
     def build(self, make):
@@ -68,7 +70,11 @@ def all_again(model, source, words):
 
 
 def size(model):
-    embeddings = [model.encoder.embedding, model.decoder.embedding, model.decoder.output]
+    embeddings = [
+        model.encoder.embedding,
+        model.decoder.embedding,
+        model.decoder.output,
+    ]
     words = {id(p) for layer in embeddings for p in layer.parameters()}
     return sum(p.numel() for p in model.parameters() if id(p) not in words) / 1e6
 
@@ -77,7 +83,9 @@ def main():
     torch.set_num_threads(1)
     print(setting())
     race, ours = Race(), Race().build(convs2s)
-    print(f"{SENTENCES} sentences of {LENGTH} words; ours has {size(ours):.1f} million parameters")
+    print(
+        f"{SENTENCES} sentences of {LENGTH} words; ours has {size(ours):.1f} million parameters"
+    )
     for name, make in MODELS.items():
         other = race.build(make)
         goal = "above 1" if name == "Luong with input feeding" else "none"

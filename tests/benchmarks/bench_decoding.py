@@ -5,10 +5,11 @@ import os
 import torch
 from measure import compare, setting
 
-from companion.bahdanau import Additive, Decoder, Encoder
+from companion.attention import Additive
 from companion.data.vocabulary import PAD
 from companion.decoding import beam_search
-from companion.seq2seq import EncoderDecoder
+from companion.layers import BahdanauEncoder
+from companion.models import BahdanauDecoder, EncoderDecoder
 
 SENTENCES, LENGTH, WIDTH = 64, 20, 5
 SIZES = {  # words of both languages, embedding, hidden
@@ -24,9 +25,15 @@ class Race:
     def __init__(self, words: int, embedding: int, hidden: int):
         torch.manual_seed(0)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        decoder = Decoder(words, embedding, hidden, 2 * hidden, Additive(hidden, 2 * hidden, hidden))
-        decoder.output.W.weight.data *= 30  # as sure of its words as a trained model, not all nearly equal
-        self.model = EncoderDecoder(Encoder(words, embedding, hidden), decoder).to(self.device)
+        decoder = BahdanauDecoder(
+            words, embedding, hidden, 2 * hidden, Additive(hidden, 2 * hidden, hidden)
+        )
+        decoder.output.W.weight.data *= (
+            30  # as sure of its words as a trained model, not all nearly equal
+        )
+        self.model = EncoderDecoder(
+            BahdanauEncoder(words, embedding, hidden), decoder
+        ).to(self.device)
         self.source = torch.randint(4, words, (SENTENCES, LENGTH))
         lengths = torch.linspace(LENGTH // 2, LENGTH, SENTENCES).long()
         self.source[torch.arange(LENGTH) >= lengths[:, None]] = PAD
@@ -40,7 +47,9 @@ class Race:
         return self.search(self.source)
 
     def one_by_one(self):
-        return [self.search(sentence[sentence != PAD][None]) for sentence in self.source]
+        return [
+            self.search(sentence[sentence != PAD][None]) for sentence in self.source
+        ]
 
 
 def require_identical(together, alone):
@@ -48,20 +57,30 @@ def require_identical(together, alone):
         length = found.tokens.shape[-1]
         assert torch.equal(together.tokens[row, :, :length], found.tokens[0])
         assert (together.tokens[row, :, length:] == PAD).all()
-        torch.testing.assert_close(together.log_probs[row], found.log_probs[0], atol=1e-3, rtol=1e-4)
+        torch.testing.assert_close(
+            together.log_probs[row], found.log_probs[0], atol=1e-3, rtol=1e-4
+        )
 
 
 def main():
     for threads in sorted({1, os.cpu_count() or 1}):
         torch.set_num_threads(threads)  # a batch is work that cores can share
         print(setting())
-        print(f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, a beam of {WIDTH}")
+        print(
+            f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, a beam of {WIDTH}"
+        )
         for name, sizes in SIZES.items():
             race = Race(*sizes)
             race.model.double()  # in 32 bits a batch may round two nearly equal sentences the other way round
             require_identical(race.together(), race.one_by_one())
             race.model.float()
-            compare(f"beam search, {name} size", race.together, race.one_by_one, "at least 5", rounds=5)
+            compare(
+                f"beam search, {name} size",
+                race.together,
+                race.one_by_one,
+                "at least 5",
+                rounds=5,
+            )
 
 
 if __name__ == "__main__":

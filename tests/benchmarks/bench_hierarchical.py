@@ -4,7 +4,7 @@ import torch
 from measure import compare, setting
 
 from companion.data.vocabulary import PAD
-from companion.hierarchical import HierarchicalAttention
+from companion.models import HierarchicalAttention
 
 WORDS, EMBEDDING, SIZE, CLASSES = 20_000, 64, 64, 2
 DOCUMENTS, SENTENCES, LONGEST = 64, 16, 24
@@ -17,11 +17,19 @@ class Race:
         torch.manual_seed(0)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = HierarchicalAttention(WORDS, EMBEDDING, SIZE, CLASSES).to(device)
-        self.documents = torch.randint(4, WORDS, (DOCUMENTS, SENTENCES, LONGEST), device=device)
-        lengths = torch.randint(5, LONGEST + 1, (DOCUMENTS, SENTENCES, 1), device=device)
-        counts = torch.linspace(4, SENTENCES, DOCUMENTS, device=device).long()[:, None, None]
+        self.documents = torch.randint(
+            4, WORDS, (DOCUMENTS, SENTENCES, LONGEST), device=device
+        )
+        lengths = torch.randint(
+            5, LONGEST + 1, (DOCUMENTS, SENTENCES, 1), device=device
+        )
+        counts = torch.linspace(4, SENTENCES, DOCUMENTS, device=device).long()[
+            :, None, None
+        ]
         places = torch.arange(SENTENCES, device=device)[:, None]
-        self.documents[(torch.arange(LONGEST, device=device) >= lengths) | (places >= counts)] = PAD
+        self.documents[
+            (torch.arange(LONGEST, device=device) >= lengths) | (places >= counts)
+        ] = PAD
 
     def at_once(self):
         return self.model(self.documents)
@@ -33,7 +41,9 @@ class Race:
         """One document, sentence by sentence."""
         encoder, vectors = self.model.encoder, []
         for sentence in document[(document != PAD).any(1)]:
-            vectors.append(encoder.pooling(*encoder.words(sentence[None, sentence != PAD])))
+            vectors.append(
+                encoder.pooling(*encoder.words(sentence[None, sentence != PAD]))
+            )
         states, _ = encoder.rnn(torch.stack(vectors, 1))
         mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return self.model.W(self.model.pooling(states, mask))
@@ -45,12 +55,20 @@ class Race:
 
 def main():
     print(setting())
-    print(f"{DOCUMENTS} documents of 4 to {SENTENCES} sentences, each of 5 to {LONGEST} words, size {SIZE}")
+    print(
+        f"{DOCUMENTS} documents of 4 to {SENTENCES} sentences, each of 5 to {LONGEST} words, size {SIZE}"
+    )
     race = Race()
     torch.testing.assert_close(race.at_once(), race.loop(), atol=1e-5, rtol=1e-4)
     with torch.no_grad():
         compare("hierarchical attention", race.at_once, race.loop, "5")
-    compare("its training step", lambda: race.step(race.at_once), lambda: race.step(race.loop), "5", rounds=3)
+    compare(
+        "its training step",
+        lambda: race.step(race.at_once),
+        lambda: race.step(race.loop),
+        "5",
+        rounds=3,
+    )
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ import torch
 from measure import compare, report, seconds, setting
 from torch import Tensor
 
-from companion.attention import masked_softmax
-from companion.local import LocalP
-from companion.scores import Dot
+from companion.attention import Dot, LocalP, masked_softmax
 
 SENTENCES, QUERIES, SIZE, RADIUS = 16, 32, 128, 10  # the paper's radius
 LENGTHS = (128, 512, 2048, 8192)
@@ -24,8 +22,12 @@ class Race:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.local = LocalP(Dot(), radius, SIZE).to(device)
         self.everywhere = Dot()
-        self.query = torch.randn(SENTENCES, QUERIES, SIZE, device=device, requires_grad=True)
-        self.source = torch.randn(SENTENCES, keys, SIZE, device=device, requires_grad=True)
+        self.query = torch.randn(
+            SENTENCES, QUERIES, SIZE, device=device, requires_grad=True
+        )
+        self.source = torch.randn(
+            SENTENCES, keys, SIZE, device=device, requires_grad=True
+        )
         lengths = torch.linspace(keys // 2, keys, SENTENCES, device=device).long()
         self.mask = (torch.arange(keys, device=device) < lengths[:, None])[:, None]
 
@@ -39,16 +41,22 @@ class Race:
     def definition(self) -> Tensor:
         """Softmax among the words of each window, times the Gaussian, times all values."""
         centre = self.local.centre(self.query, self.mask.sum(-1))
-        distance = torch.arange(self.source.shape[1], device=centre.device) - centre[..., None]
+        distance = (
+            torch.arange(self.source.shape[1], device=centre.device) - centre[..., None]
+        )
         window = (distance.abs() <= self.local.radius) & self.mask
         gaussian = torch.exp(-(distance**2) / (2 * (self.local.radius / 2) ** 2))
-        return (masked_softmax(self.query @ self.source.mT, window) * gaussian) @ self.source
+        return (
+            masked_softmax(self.query @ self.source.mT, window) * gaussian
+        ) @ self.source
 
 
 def against_global(keys: int) -> None:
     race = Race(keys)
     with torch.no_grad():
-        torch.testing.assert_close(race.look(race.local), race.definition(), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            race.look(race.local), race.definition(), atol=1e-4, rtol=1e-4
+        )
         goal = "above 1" if keys >= 2048 else "none"
         compare(
             f"{keys} words, forward",
@@ -76,12 +84,16 @@ def growth(name: str, small: Race, large: Race, goal: str) -> None:
 
 def main():
     print(setting())
-    print(f"{SENTENCES} sentences, {QUERIES} looks each, {SIZE} features; ours is local-p, the other global")
+    print(
+        f"{SENTENCES} sentences, {QUERIES} looks each, {SIZE} features; ours is local-p, the other global"
+    )
     for keys in LENGTHS:
         against_global(keys)
     print("local-p alone: the other is the larger one")
     growth("a source of 512 words and one of 8192", Race(512), Race(8192), "near 1")
-    growth("a window of 21 words and one of 161", Race(2048, 10), Race(2048, 80), "above 2")
+    growth(
+        "a window of 21 words and one of 161", Race(2048, 10), Race(2048, 80), "above 2"
+    )
 
 
 if __name__ == "__main__":

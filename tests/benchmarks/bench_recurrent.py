@@ -5,7 +5,7 @@ from measure import compare, setting
 from torch import nn
 
 from companion.data.vocabulary import PAD
-from companion.seq2seq import ChoEncoder
+from companion.models import ChoEncoder
 
 WORDS, EMBEDDING, HIDDEN = 7853, 256, 512
 SENTENCES, SHORTEST, LONGEST = 128, 5, 40
@@ -43,12 +43,19 @@ class Race:
 
 def main():
     print(setting())
-    print(f"{SENTENCES} sentences of {SHORTEST} to {LONGEST} words, embedding {EMBEDDING}, hidden {HIDDEN}")
+    print(
+        f"{SENTENCES} sentences of {SHORTEST} to {LONGEST} words, embedding {EMBEDDING}, hidden {HIDDEN}"
+    )
     race = Race()
     torch.testing.assert_close(race.packed(), race.loop(), atol=1e-5, rtol=1e-4)
     with torch.no_grad():
         compare("packed encoder", race.packed, race.loop, "above 1")
-    compare("its training step", lambda: race.step(race.packed), lambda: race.step(race.loop), "above 1")
+    compare(
+        "its training step",
+        lambda: race.step(race.packed),
+        lambda: race.step(race.loop),
+        "above 1",
+    )
 
 
 if __name__ == "__main__":

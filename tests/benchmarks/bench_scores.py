@@ -10,9 +10,16 @@ import torch
 from measure import seconds, setting
 from torch.nn.functional import cosine_similarity
 
-from companion.attention import Attention
-from companion.bahdanau import Additive
-from companion.scores import MLP, Bilinear, Concat, Cosine, Dot, ScaledDot
+from companion.attention import (
+    MLP,
+    Additive,
+    Attention,
+    Bilinear,
+    Concat,
+    Cosine,
+    Dot,
+    ScaledDot,
+)
 
 SENTENCES, QUERIES, KEYS, SIZE = 16, 32, 64, 128
 ROUNDS = 9
@@ -64,7 +71,9 @@ def main():
     query = torch.randn(SENTENCES, QUERIES, SIZE, device=device, requires_grad=True)
     source = torch.randn(SENTENCES, KEYS, SIZE, device=device, requires_grad=True)
     print(setting())
-    print(f"{SENTENCES} sentences, {QUERIES} queries, {KEYS} keys, {SIZE} features; in ns for one pair")
+    print(
+        f"{SENTENCES} sentences, {QUERIES} queries, {KEYS} keys, {SIZE} features; in ns for one pair"
+    )
     print(f"{'score':<16}{'forward':>10}{'and backward':>14}{'parameters':>12}")
     for name, attention in SCORES.items():
         attention.to(device)

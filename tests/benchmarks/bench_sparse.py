@@ -17,18 +17,33 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from companion.cost import peak_memory
+from companion.attention import (
+    AtrousAttention,
+    FlexAtrous,
+    FlexAttention,
+    FlexSparse,
+    LocalAttention,
+    PatternAttention,
+    SparseAttention,
+)
+from companion.attention.masks import dense, local
 from companion.experiments.record import surroundings
-from companion.flex import FlexAtrous, FlexAttention, FlexSparse
-from companion.patterns import dense, local
-from companion.sparse import AtrousAttention, LocalAttention, PatternAttention, SparseAttention
+from companion.profiling import peak_memory
 
 HEADS, SIZE, RADIUS, RATE, LENGTH = 8, 64, 64, 64, 8192
 GPU = torch.cuda.is_available()
-KIND = {"device": "cuda", "dtype": torch.bfloat16} if GPU else {"device": "cpu", "dtype": torch.float32}
-LENGTHS = [4096, 8192, 16384, 32768, 65536] if GPU else [1024, 2048, 4096, 8192, 16384, 32768]
+KIND = (
+    {"device": "cuda", "dtype": torch.bfloat16}
+    if GPU
+    else {"device": "cpu", "dtype": torch.float32}
+)
+LENGTHS = (
+    [4096, 8192, 16384, 32768, 65536] if GPU else [1024, 2048, 4096, 8192, 16384, 32768]
+)
 ROUNDS = 9 if GPU else 3
-LONGEST = {"dense": 65536 if GPU else 8192}  # beyond it, not measured: on a CPU it would take minutes
+LONGEST = {
+    "dense": 65536 if GPU else 8192
+}  # beyond it, not measured: on a CPU it would take minutes
 OURS = {
     "local": LocalAttention(RADIUS),
     "atrous": AtrousAttention(RATE),
@@ -51,7 +66,10 @@ class Race:
 
     def __init__(self, length: int):
         torch.manual_seed(0)
-        self.inputs = [torch.randn(1, HEADS, length, SIZE, requires_grad=True, **KIND) for _ in range(3)]
+        self.inputs = [
+            torch.randn(1, HEADS, length, SIZE, requires_grad=True, **KIND)
+            for _ in range(3)
+        ]
         self.gradient = torch.randn_like(self.inputs[0])
 
     def look(self, attention: Callable) -> Tensor:
@@ -62,10 +80,17 @@ class Race:
         return torch.autograd.grad(attention(*self.inputs), self.inputs, self.gradient)
 
     def forward(self, ways: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
-        return in_turn({name: lambda way=way: self.look(way) for name, way in ways.items()}, rounds)
+        return in_turn(
+            {name: lambda way=way: self.look(way) for name, way in ways.items()}, rounds
+        )
 
-    def backward(self, ways: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
-        return in_turn({name: lambda way=way: self.learn(way) for name, way in ways.items()}, rounds)
+    def backward(
+        self, ways: dict[str, Callable], rounds: int
+    ) -> dict[str, list[float]]:
+        return in_turn(
+            {name: lambda way=way: self.learn(way) for name, way in ways.items()},
+            rounds,
+        )
 
     def memory(self, attention: Callable) -> int:
         """The most bytes that forward and backward hold beyond the inputs."""
@@ -81,7 +106,9 @@ def check(attention: PatternAttention) -> None:
     """Equal to the definition, or nothing below counts."""
     race = Race(1000)
     expected = race.look(PatternAttention(attention.rule))
-    torch.testing.assert_close(race.look(attention), expected, atol=2e-2 if GPU else 1e-4, rtol=1e-2)
+    torch.testing.assert_close(
+        race.look(attention), expected, atol=2e-2 if GPU else 1e-4, rtol=1e-2
+    )
 
 
 def growth(ways: dict[str, Callable]) -> list[dict]:
@@ -91,14 +118,21 @@ def growth(ways: dict[str, Callable]) -> list[dict]:
     rows = []
     for length in LENGTHS:
         race, line = Race(length), f"{length:9,}"
-        measured = {name: way for name, way in ways.items() if length <= LONGEST.get(name, length)}
+        measured = {
+            name: way
+            for name, way in ways.items()
+            if length <= LONGEST.get(name, length)
+        }
         forward, both = race.forward(measured, ROUNDS), race.backward(measured, ROUNDS)
         for name in ways:
             if name not in measured:
                 line += f"{'–':>25}"
                 continue
             row = {"length": length, "way": name, "forward": median(forward[name])}
-            row |= {"forward and backward": median(both[name]), "bytes": race.memory(ways[name])}
+            row |= {
+                "forward and backward": median(both[name]),
+                "bytes": race.memory(ways[name]),
+            }
             line += "{:9.1f}{:8.1f}{:8.0f}".format(
                 *(1e3 * x for x in list(row.values())[2:4]), row["bytes"] / 1e6
             )
@@ -113,21 +147,41 @@ def floors() -> None:
     mask = dense(OURS["sparse"].rule, LENGTH)
     ways = OURS | {
         "dense": scaled_dot_product_attention,
-        "dense mask": lambda *inputs: scaled_dot_product_attention(*inputs, attn_mask=mask),
+        "dense mask": lambda *inputs: scaled_dot_product_attention(
+            *inputs, attn_mask=mask
+        ),
         "FlexAttention local": FLEX["local"],
         "FlexAttention sparse": FlexAttention(OURS["sparse"].rule),
     }
     times = race.forward(ways, 5)
-    for name, goal in [("local", "at least 20"), ("atrous", "at least 20"), ("sparse", "at least 10")]:
-        report(f"{name}, forward, against dense", times[name], times["dense"], "s", goal)
-    report("sparse, forward, against a dense mask", times["sparse"], times["dense mask"], "s", "at least 10")
+    for name, goal in [
+        ("local", "at least 20"),
+        ("atrous", "at least 20"),
+        ("sparse", "at least 10"),
+    ]:
+        report(
+            f"{name}, forward, against dense", times[name], times["dense"], "s", goal
+        )
+    report(
+        "sparse, forward, against a dense mask",
+        times["sparse"],
+        times["dense mask"],
+        "s",
+        "at least 10",
+    )
     for name, goal in [("local", "at least 1"), ("sparse", "at least 10")]:
         other = f"FlexAttention {name}"
-        report(f"{name}, forward, against {other}", times[name], times[other], "s", goal)
+        report(
+            f"{name}, forward, against {other}", times[name], times[other], "s", goal
+        )
     times = race.backward(OURS | {"dense": scaled_dot_product_attention}, ROUNDS)
     for name in OURS:
         report(
-            f"{name}, forward and backward, against dense", times[name], times["dense"], "s", "at least 10"
+            f"{name}, forward and backward, against dense",
+            times[name],
+            times["dense"],
+            "s",
+            "at least 10",
         )
 
 
@@ -137,7 +191,9 @@ def main() -> None:
     output = parser.parse_args().output
     torch.set_num_threads(2)
     print(setting())
-    print(f"{HEADS} heads of {SIZE} features in {KIND['dtype']}, radius {RADIUS}, rate {RATE}")
+    print(
+        f"{HEADS} heads of {SIZE} features in {KIND['dtype']}, radius {RADIUS}, rate {RATE}"
+    )
     for attention in [*OURS.values(), *FLEX.values()]:
         check(attention)
     if not GPU:
@@ -148,8 +204,16 @@ def main() -> None:
         ways["FlexAttention unsorted"] = FlexAttention(OURS["sparse"].rule)
     rows = growth(ways)
     if output:
-        sizes = {"heads": HEADS, "size": SIZE, "radius": RADIUS, "rate": RATE, "dtype": str(KIND["dtype"])}
-        text = json.dumps({"format": 1, **surroundings(1), "sizes": sizes, "growth": rows}, indent=2)
+        sizes = {
+            "heads": HEADS,
+            "size": SIZE,
+            "radius": RADIUS,
+            "rate": RATE,
+            "dtype": str(KIND["dtype"]),
+        }
+        text = json.dumps(
+            {"format": 1, **surroundings(1), "sizes": sizes, "growth": rows}, indent=2
+        )
         output.write_text(text + "\n", "utf-8")
 
 

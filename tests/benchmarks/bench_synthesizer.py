@@ -11,20 +11,27 @@ import torch
 from measure import in_turn, report, setting
 from torch import Tensor
 
-from companion.attention import Attention, masked_softmax
-from companion.multihead import MultiHeadAttention
-from companion.scores import ScaledDot
-from companion.synthesizer import Dense, FactorizedDense, FactorizedRandom, Mixture, Random
+from companion.attention import (
+    Attention,
+    DenseSynthesizer,
+    FactorizedDense,
+    FactorizedRandom,
+    Mixture,
+    MultiHeadAttention,
+    RandomSynthesizer,
+    ScaledDot,
+    masked_softmax,
+)
 
 BATCH, LENGTH, SIZE, HEADS, ROUNDS = 16, 128, 512, 8, 15
 PART = SIZE // HEADS
 INSIDE: dict[str, Attention] = {
     "dot product": ScaledDot(),
-    "dense": Dense(PART, LENGTH, HEADS),
+    "dense": DenseSynthesizer(PART, LENGTH, HEADS),
     "factorized dense": FactorizedDense(PART, 16, 8, HEADS),
-    "random": Random(LENGTH, HEADS),
+    "random": RandomSynthesizer(LENGTH, HEADS),
     "factorized random": FactorizedRandom(LENGTH, 8, HEADS),
-    "random + dot": Mixture(Random(LENGTH, HEADS), ScaledDot()),
+    "random + dot": Mixture(RandomSynthesizer(LENGTH, HEADS), ScaledDot()),
 }
 BARE, WITHOUT = ("random", "factorized random"), ", without queries and keys"
 
@@ -59,20 +66,35 @@ def main() -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
     print(setting())
-    print(f"{BATCH} sentences of {LENGTH} words, {SIZE} features, {HEADS} heads; forward and backward")
+    print(
+        f"{BATCH} sentences of {LENGTH} words, {SIZE} features, {HEADS} heads; forward and backward"
+    )
     words = torch.randn(BATCH, LENGTH, SIZE, requires_grad=True)
-    layers = {name: MultiHeadAttention(SIZE, HEADS, attention) for name, attention in INSIDE.items()}
+    layers = {
+        name: MultiHeadAttention(SIZE, HEADS, attention)
+        for name, attention in INSIDE.items()
+    }
     for layer in layers.values():
         check(layer, words)
     for name in BARE:
-        torch.testing.assert_close(bare(layers[name], words), whole(layers[name], words))
+        torch.testing.assert_close(
+            bare(layers[name], words), whole(layers[name], words)
+        )
     ways = {name: (whole, layer) for name, layer in layers.items()}
     ways |= {name + WITHOUT: (bare, layers[name]) for name in BARE}
-    times = in_turn({name: lambda way=way: step(*way, words) for name, way in ways.items()}, ROUNDS)
+    times = in_turn(
+        {name: lambda way=way: step(*way, words) for name, way in ways.items()}, ROUNDS
+    )
     for name, measured in times.items():
         if name != "dot product":
             goal = "at least 1" if name.removesuffix(WITHOUT) in BARE else "none"
-            report(f"{name}, against the dot product", measured, times["dot product"], "s", goal)
+            report(
+                f"{name}, against the dot product",
+                measured,
+                times["dot product"],
+                "s",
+                goal,
+            )
 
 
 if __name__ == "__main__":

@@ -10,16 +10,23 @@ import torch
 from measure import compare, report, seconds, setting
 from torch import Tensor, nn
 
+from companion.attention import MultiHeadAttention
+from companion.attention.masks import causal, dense
 from companion.data.batching import Batch
 from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import greedy
-from companion.losses import sequence_loss
-from companion.multihead import MultiHeadAttention
-from companion.patterns import causal, dense
-from companion.transformer import DecoderLayer, EncoderLayer, Transformer
+from companion.models import (
+    Transformer,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from companion.training import sequence_loss
 
 WORDS, SENTENCES, LENGTH, TOKENS = 8000, 32, 32, 256
-SIZES = {"256 features, 3 layers": (256, 8, 512, 3), "the paper's base": (512, 8, 2048, 6)}
+SIZES = {
+    "256 features, 3 layers": (256, 8, 512, 3),
+    "the paper's base": (512, 8, 2048, 6),
+}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -28,14 +35,29 @@ class PyTorchs(nn.Module):
 
     def __init__(self, ours: Transformer, dropout: float):
         super().__init__()
-        self.encoder, self.decoder = copy.deepcopy(ours.encoder), copy.deepcopy(ours.decoder)
+        self.encoder, self.decoder = (
+            copy.deepcopy(ours.encoder),
+            copy.deepcopy(ours.decoder),
+        )
         layer, layers = ours.encoder.layers[0], len(ours.encoder.layers)
-        sizes = layer.size, layer.attention.heads, layers, layers, layer.feed_forward[0].out_features
+        sizes = (
+            layer.size,
+            layer.attention.heads,
+            layers,
+            layers,
+            layer.feed_forward[0].out_features,
+        )
         self.transformer = nn.Transformer(*sizes, dropout, batch_first=True)
-        self.transformer.encoder.use_nested_tensor = False  # which warns that it may change
-        self.transformer.encoder.norm = self.transformer.decoder.norm = None  # the paper has none
+        self.transformer.encoder.use_nested_tensor = (
+            False  # which warns that it may change
+        )
+        self.transformer.encoder.norm = self.transformer.decoder.norm = (
+            None  # the paper has none
+        )
         for part, stack in [(self.encoder, "encoder"), (self.decoder, "decoder")]:
-            for theirs, layer in zip(getattr(self.transformer, stack).layers, part.layers, strict=True):
+            for theirs, layer in zip(
+                getattr(self.transformer, stack).layers, part.layers, strict=True
+            ):
                 give_weights(layer, theirs)
             del part.layers
         self.to(DEVICE)
@@ -52,21 +74,33 @@ class PyTorchs(nn.Module):
         x = self.decoder.dropout(self.decoder.position(self.decoder.embedding(target)))
         future = ~dense(causal(), target.shape[1], device=target.device)
         return self.transformer.decoder(
-            x, states, tgt_mask=future, memory_key_padding_mask=padding, tgt_is_causal=True
+            x,
+            states,
+            tgt_mask=future,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
         )
 
 
-def give_weights(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
+def give_weights(
+    ours: TransformerEncoderLayer | TransformerDecoderLayer, theirs: nn.Module
+) -> None:
     """Fill PyTorch's layer with the modules of one of ours, which is not used again."""
     dropout = theirs.self_attn.dropout
     theirs.self_attn = ours.attention.to_torch()
     theirs.linear1, _, theirs.linear2 = ours.feed_forward
-    theirs.norm1, theirs.norm2 = ours.around_attention.norm, ours.around_feed_forward.norm
+    theirs.norm1, theirs.norm2 = (
+        ours.around_attention.norm,
+        ours.around_feed_forward.norm,
+    )
     theirs.self_attn.dropout = dropout
-    if isinstance(ours, DecoderLayer):
+    if isinstance(ours, TransformerDecoderLayer):
         theirs.multihead_attn = ours.source_attention.to_torch()
         theirs.multihead_attn.dropout = dropout
-        theirs.norm2, theirs.norm3 = ours.around_source.norm, ours.around_feed_forward.norm
+        theirs.norm2, theirs.norm3 = (
+            ours.around_source.norm,
+            ours.around_feed_forward.norm,
+        )
 
 
 def both(sizes: tuple, dropout: float) -> tuple[Transformer, PyTorchs]:
@@ -79,7 +113,9 @@ def sentences(least: int) -> Tensor:
     """A batch of sentences, from ``least`` words to the full length, and padding after them."""
     tokens = torch.randint(EOS + 2, WORDS, (SENTENCES, LENGTH), device=DEVICE)
     lengths = torch.linspace(least, LENGTH, SENTENCES, device=DEVICE).long()
-    return tokens.masked_fill(torch.arange(LENGTH, device=DEVICE) >= lengths[:, None], PAD)
+    return tokens.masked_fill(
+        torch.arange(LENGTH, device=DEVICE) >= lengths[:, None], PAD
+    )
 
 
 class Training:
@@ -138,7 +174,9 @@ def decode(sentences_at_once: int) -> None:
 def parts(linear: nn.Linear, count: int) -> list[nn.Linear]:
     """The same as several layers, each with its share of the outputs."""
     found = []
-    for weight, bias in zip(linear.weight.chunk(count), linear.bias.chunk(count), strict=True):
+    for weight, bias in zip(
+        linear.weight.chunk(count), linear.bias.chunk(count), strict=True
+    ):
         found.append(nn.Linear(weight.shape[1], weight.shape[0]).to(weight))
         found[-1].load_state_dict({"weight": weight, "bias": bias})
     return found
@@ -152,7 +190,9 @@ def heads(size: int, batch: int, length: int, count: int = 8) -> None:
     torch.manual_seed(0)
     together = MultiHeadAttention(size, count).to(DEVICE)
     x = torch.randn(batch, length, size, device=DEVICE)
-    inputs = [parts(linear, count) for linear in (together.W_Q, together.W_K, together.W_V)]
+    inputs = [
+        parts(linear, count) for linear in (together.W_Q, together.W_K, together.W_V)
+    ]
     output = copy.deepcopy(together.W_O)
 
     def one_operation():
@@ -180,7 +220,9 @@ def heads(size: int, batch: int, length: int, count: int = 8) -> None:
 
 def main():
     print(setting())
-    print(f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words; the other is PyTorch's nn.Transformer")
+    print(
+        f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words; the other is PyTorch's nn.Transformer"
+    )
     for (name, sizes), rounds in zip(SIZES.items(), (9, 3), strict=True):
         for dropout in (0.1, 0.0):
             train(name, sizes, dropout, rounds)

@@ -18,7 +18,9 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def report(name: str, ours: list[float], other: list[float], unit: str, goal: str) -> None:
+def report(
+    name: str, ours: list[float], other: list[float], unit: str, goal: str
+) -> None:
     """Print both medians, the median of the ratios other / ours pair by pair, and the range of the ratios."""
     ratios = [b / a for a, b in zip(ours, other, strict=True)]
     a, b = statistics.median(ours), statistics.median(other)
@@ -30,11 +32,16 @@ def report(name: str, ours: list[float], other: list[float], unit: str, goal: st
 
 def in_turn(actions: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
     """The seconds of each, measured in turn, after one round that does not count."""
-    times = [{name: seconds(action) for name, action in actions.items()} for _ in range(rounds + 1)]
+    times = [
+        {name: seconds(action) for name, action in actions.items()}
+        for _ in range(rounds + 1)
+    ]
     return {name: [one[name] for one in times[1:]] for name in actions}
 
 
-def compare(name: str, ours: Callable, other: Callable, goal: str, rounds: int = 9) -> None:
+def compare(
+    name: str, ours: Callable, other: Callable, goal: str, rounds: int = 9
+) -> None:
     """Time the two in turn, after one round that does not count."""
     report(name, *in_turn({"ours": ours, "other": other}, rounds).values(), "s", goal)
 
@@ -46,7 +53,9 @@ def peak_of_this_process() -> float:
 
 def output_of(*command: str) -> float:
     """Run Python anew with these arguments, and read the one number that it prints."""
-    run = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=True
+    )
     return float(run.stdout)
 
 

@@ -1,0 +1,123 @@
+"""The mechanisms, one file each.
+
+All of them score the keys, normalise the scores under a mask, and average the values: the contract is
+:class:`~companion.attention.base.Attention`, and a chapter changes one part of it. The position rules are in
+:mod:`companion.attention.masks`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from companion.attention import masks
+from companion.attention.additive import Additive, LocationSensitive
+from companion.attention.aligned_question import AlignedQuestionAttention
+from companion.attention.attention_over_attention import (
+    attention_over_attention,
+    pointer_sum,
+)
+from companion.attention.base import Attention, masked_softmax
+from companion.attention.gumbel_softmax import GumbelSoftmax, StraightThroughGumbel
+from companion.attention.hard import (
+    HalfAndHalf,
+    HardAttention,
+    SampledAttention,
+    entropy,
+    one_hot,
+)
+from companion.attention.local import LocalM, LocalP, LocalWindow, Location
+from companion.attention.multihead import MultiHeadAttention
+from companion.attention.pooling import (
+    AttentionPooling,
+    last_pooling,
+    max_pooling,
+    mean_pooling,
+)
+from companion.attention.recording import record_weights
+from companion.attention.scores import (
+    MLP,
+    Bilinear,
+    Concat,
+    Cosine,
+    Dot,
+    HiddenDot,
+    ScaledDot,
+)
+from companion.attention.sparse import (
+    AtrousAttention,
+    LocalAttention,
+    PatternAttention,
+    SparseAttention,
+    TiledAttention,
+)
+from companion.attention.synthesizer import (
+    DenseSynthesizer,
+    FactorizedDense,
+    FactorizedRandom,
+    FixedRandom,
+    Mixture,
+    RandomSynthesizer,
+    Synthesizer,
+    UnconditionalSynthesizer,
+)
+
+if TYPE_CHECKING:
+    from companion.attention.flex import FlexAtrous, FlexAttention, FlexSparse
+
+__all__ = [
+    "MLP",
+    "Additive",
+    "AlignedQuestionAttention",
+    "AtrousAttention",
+    "Attention",
+    "AttentionPooling",
+    "Bilinear",
+    "Concat",
+    "Cosine",
+    "DenseSynthesizer",
+    "Dot",
+    "FactorizedDense",
+    "FactorizedRandom",
+    "FixedRandom",
+    "FlexAtrous",
+    "FlexAttention",
+    "FlexSparse",
+    "GumbelSoftmax",
+    "HalfAndHalf",
+    "HardAttention",
+    "HiddenDot",
+    "LocalAttention",
+    "LocalM",
+    "LocalP",
+    "LocalWindow",
+    "Location",
+    "LocationSensitive",
+    "Mixture",
+    "MultiHeadAttention",
+    "PatternAttention",
+    "RandomSynthesizer",
+    "SampledAttention",
+    "ScaledDot",
+    "SparseAttention",
+    "StraightThroughGumbel",
+    "Synthesizer",
+    "TiledAttention",
+    "UnconditionalSynthesizer",
+    "attention_over_attention",
+    "entropy",
+    "last_pooling",
+    "masked_softmax",
+    "masks",
+    "max_pooling",
+    "mean_pooling",
+    "one_hot",
+    "pointer_sum",
+    "record_weights",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import :mod:`companion.attention.flex` only when it is asked for: it PyTorch compiles its kernels with a part that takes long to import."""
+    if name in __all__:
+        from companion.attention import flex
+
+        return getattr(flex, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

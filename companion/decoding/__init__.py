@@ -1,0 +1,22 @@
+"""Generate a sequence token by token: greedy search, sampling and beam search, for any model that takes steps.
+
+``step(token, state) -> DecoderStep`` is all that a search knows of a model.
+"""
+
+from companion.decoding.beam import beam_search
+from companion.decoding.hypotheses import Hypotheses, StepFunction
+from companion.decoding.sampling import greedy, sample
+from companion.decoding.state import DecoderStep, KVCache, Memory, map_state, tensors
+
+__all__ = [
+    "DecoderStep",
+    "Hypotheses",
+    "KVCache",
+    "Memory",
+    "StepFunction",
+    "beam_search",
+    "greedy",
+    "map_state",
+    "sample",
+    "tensors",
+]

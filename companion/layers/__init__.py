@@ -1,0 +1,46 @@
+"""The parts that models are built of: embeddings, positional encodings, recurrence, residual connections."""
+
+from companion.layers.deep_output import DeepOutput
+from companion.layers.embedding import Embedding, ScaledEmbedding
+from companion.layers.gated_convolution import (
+    GatedConvolution,
+    scale_gradient,
+    weight_normalised,
+)
+from companion.layers.positional_encoding import (
+    ConcatenatedPositionalEncoding,
+    LearnedPositionalEncoding,
+    SinusoidalPositionalEncoding,
+    sinusoids,
+)
+from companion.layers.recurrent import (
+    BahdanauEncoder,
+    deep_lstm,
+    reverse,
+    run_lstm,
+    run_packed,
+    source_mask,
+)
+from companion.layers.residual import PostNorm, PreNorm, Residual
+
+__all__ = [
+    "BahdanauEncoder",
+    "ConcatenatedPositionalEncoding",
+    "DeepOutput",
+    "Embedding",
+    "GatedConvolution",
+    "LearnedPositionalEncoding",
+    "PostNorm",
+    "PreNorm",
+    "Residual",
+    "ScaledEmbedding",
+    "SinusoidalPositionalEncoding",
+    "deep_lstm",
+    "reverse",
+    "run_lstm",
+    "run_packed",
+    "scale_gradient",
+    "sinusoids",
+    "source_mask",
+    "weight_normalised",
+]

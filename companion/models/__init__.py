@@ -1,0 +1,141 @@
+"""The models of the papers, one file each."""
+
+from companion.layers.recurrent import BahdanauEncoder
+from companion.models.abcnn import (
+    ABCNN1,
+    ABCNN2,
+    ABCNN3,
+    BCNN,
+    PairClassifier,
+    Sentences,
+    match,
+)
+from companion.models.attention_readers import (
+    AttentionMean,
+    AttentionOverAttention,
+    AttentionSum,
+    Reader,
+)
+from companion.models.bahdanau import (
+    BahdanauDecoder,
+    BahdanauState,
+    CurrentStateDecoder,
+    LocationSensitiveDecoder,
+    StateAndWordDecoder,
+)
+from companion.models.convs2s import (
+    ConvS2S,
+    ConvS2SDecoder,
+    ConvS2SDecoderLayer,
+    ConvS2SEncoder,
+    ConvS2SState,
+)
+from companion.models.hierarchical import (
+    HierarchicalAttention,
+    HierarchicalEncoder,
+    sentence_masks,
+)
+from companion.models.language_model import LanguageModel
+from companion.models.luong import (
+    InputFeedingDecoder,
+    LuongDecoder,
+    LuongEncoder,
+    LuongState,
+)
+from companion.models.seq2seq import (
+    ChoDecoder,
+    ChoEncoder,
+    ChoState,
+    EncoderDecoder,
+    LSTMEncoder,
+    LSTMState,
+    SequenceDecoder,
+    SutskeverDecoder,
+    SutskeverEncoder,
+)
+from companion.models.show_attend_tell import (
+    Captioner,
+    CaptionerState,
+    CaptionOutput,
+    HardCaptioner,
+    ImageEncoder,
+    to_hard_attention,
+)
+from companion.models.text_classifier import (
+    Classifier,
+    GRUEncoder,
+    Pooling,
+    SelfAttentionEncoder,
+    WordEncoder,
+)
+from companion.models.transformer import (
+    FeedForward,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    TransformerLayerState,
+    share_embeddings,
+)
+
+__all__ = [
+    "ABCNN1",
+    "ABCNN2",
+    "ABCNN3",
+    "BCNN",
+    "AttentionMean",
+    "AttentionOverAttention",
+    "AttentionSum",
+    "BahdanauDecoder",
+    "BahdanauEncoder",
+    "BahdanauState",
+    "CaptionOutput",
+    "Captioner",
+    "CaptionerState",
+    "ChoDecoder",
+    "ChoEncoder",
+    "ChoState",
+    "Classifier",
+    "ConvS2S",
+    "ConvS2SDecoder",
+    "ConvS2SDecoderLayer",
+    "ConvS2SEncoder",
+    "ConvS2SState",
+    "CurrentStateDecoder",
+    "EncoderDecoder",
+    "FeedForward",
+    "GRUEncoder",
+    "HardCaptioner",
+    "HierarchicalAttention",
+    "HierarchicalEncoder",
+    "ImageEncoder",
+    "InputFeedingDecoder",
+    "LSTMEncoder",
+    "LSTMState",
+    "LanguageModel",
+    "LocationSensitiveDecoder",
+    "LuongDecoder",
+    "LuongEncoder",
+    "LuongState",
+    "PairClassifier",
+    "Pooling",
+    "Reader",
+    "SelfAttentionEncoder",
+    "Sentences",
+    "SequenceDecoder",
+    "StateAndWordDecoder",
+    "SutskeverDecoder",
+    "SutskeverEncoder",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "TransformerLayerState",
+    "WordEncoder",
+    "match",
+    "sentence_masks",
+    "share_embeddings",
+    "to_hard_attention",
+]

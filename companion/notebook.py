@@ -1,0 +1,44 @@
+"""The package's own code, shown in a notebook: it cannot drift from what runs."""
+
+import inspect
+import re
+import textwrap
+from typing import Any
+
+
+class Source:
+    """Code that a notebook shows highlighted, as Markdown, and a terminal as it is."""
+
+    def __init__(self, code: str):
+        self.code = code
+
+    def __repr__(self) -> str:
+        return self.code
+
+    def _repr_markdown_(self) -> str:
+        longest = max((len(run) for run in re.findall("`+", self.code)), default=0)
+        fence = "`" * max(3, longest + 1)
+        return f"{fence}python\n{self.code}\n{fence}"
+
+
+def show_source(*objects: Any) -> Source:
+    """The source of classes, functions or methods, docstrings and comments included, one after the other.
+
+    Raises:
+        TypeError: nothing is given, or something that has no source in Python, such as an instance.
+        OSError: the source is not at hand, as that of code typed into plain Python or made by ``exec``.
+    """
+    if not objects:
+        raise TypeError("show_source needs at least one class, function or method")
+    return Source(
+        "\n\n\n".join(textwrap.dedent(_source(thing)).strip() for thing in objects)
+    )
+
+
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except TypeError as error:
+        raise TypeError(
+            f"show_source takes classes, functions and methods written in Python, not {type(thing).__name__}"
+        ) from error

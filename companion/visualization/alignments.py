@@ -1,0 +1,96 @@
+"""Attention weights with the tokens they stand between, made ready for a picture."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+#: Weights ``(q, k)``, the ``q`` query tokens, the ``k`` key tokens.
+Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]
+
+
+def numbers(values: Any, name: str) -> Float[np.ndarray, "..."]:
+    """A tensor, an array, or lists of them as numbers on the CPU, whatever the device, precision or gradient.
+
+    Raises:
+        TypeError: they are no numbers, or lists of different lengths; the message begins with ``name``.
+    """
+    try:
+        return np.asarray(_without_tensors(values), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} must be numbers, in a tensor, an array or even lists: {error}"
+        ) from error
+
+
+def _without_tensors(values: Any) -> Any:
+    if isinstance(values, Tensor):
+        return values.detach().to("cpu", torch.float64).numpy()
+    return (
+        [_without_tensors(value) for value in values]
+        if isinstance(values, list | tuple)
+        else values
+    )
+
+
+def table(
+    weights: Float[Tensor, "..."] | Float[np.ndarray, "..."],
+    queries: Sequence[str],
+    keys: Sequence[str],
+) -> Float[np.ndarray, "q k"]:
+    """The weights as :func:`numbers`, if they fit their tokens.
+
+    Raises:
+        TypeError: a token is not a string, or the weights are not numbers.
+        ValueError: the weights are not one row a query and one column a key, a token list is empty, or
+            a weight lies outside 0 to 1.
+    """
+    values = numbers(weights, "weights")
+    if values.shape != (len(queries), len(keys)) or not values.size:
+        raise ValueError(
+            f"weights of shape {values.shape} do not fit {len(queries)} query tokens and "
+            f"{len(keys)} key tokens: one row a query and one column a key are needed, at least one of each"
+        )
+    for token in (*queries, *keys):
+        if not isinstance(token, str):
+            raise TypeError(
+                f"tokens must be strings, but {token!r} is of type {type(token).__name__}"
+            )
+    outside = ~((values >= -1e-6) & (values <= 1 + 1e-6))
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"attention weights lie between 0 and 1, but {outside.sum()} of these {values.size} do not; "
+            f"the first is {values[row, column]} in row {row}, column {column}"
+        )
+    return values
+
+
+def tables(maps: Mapping[str, Alignment]) -> dict[str, Float[np.ndarray, "q k"]]:
+    """The :func:`table` of each named map.
+
+    Raises:
+        TypeError, ValueError: there is no map, or one of them is wrong; the message gives its name.
+    """
+    if not maps:
+        raise ValueError(
+            "no map to show: give at least one, as {name: (weights, queries, keys)}"
+        )
+    made = {}
+    for name, alignment in maps.items():
+        try:
+            made[name] = table(*alignment)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"map {name!r}: {error}") from error
+    return made
+
+
+def visible(token: str) -> str:
+    """The token as one can see it: blanks as ``␣``, the empty token as ``∅``."""
+    return (
+        "".join("␣" if character.isspace() else character for character in token) or "∅"
+    )

@@ -1,0 +1,360 @@
+"""FlexAttention equals the definition: not compiled in many cases, compiled, which takes seconds, in few."""
+
+import copy
+import os
+import shutil
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+from torch.nn.attention import flex_attention as pytorchs
+
+from companion.attention import (
+    FlexAtrous,
+    FlexAttention,
+    FlexSparse,
+    MultiHeadAttention,
+    PatternAttention,
+    flex,
+    masks,
+)
+from companion.attention.flex import merge
+from companion.attention.kernels.block_masks import BLOCK, find_blocks
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script_method` is deprecated"
+)  # inductor's own
+few = settings(deadline=None, max_examples=40)
+sizes = st.integers(1, 30)
+CPU = torch.device("cpu")
+BUILD = {
+    "local": lambda radius, rate, causal: FlexAttention(masks.local(radius), causal),
+    "fixed": lambda radius, rate, causal: FlexAttention(masks.fixed(rate), causal),
+    "nothing": lambda radius, rate, causal: FlexAttention(
+        lambda i, j: j > i + 2, causal
+    ),
+    "atrous": lambda radius, rate, causal: FlexAtrous(rate, causal),
+    "sparse": FlexSparse,
+}
+
+
+@contextmanager
+def plain():
+    """PyTorch's kernel not compiled: it holds all scores, knows float64, and gives their log-sum-exp."""
+    uncompiled = patch.object(pytorchs, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    with (
+        uncompiled,
+        patch.multiple(
+            flex, kernel=pytorchs.flex_attention, gives_lse=lambda device: True
+        ),
+    ):
+        yield
+
+
+@pytest.fixture
+def compiler(unchecked):
+    """A C++ compiler, for the kernel on a CPU. Without one, skipped at home and failed where CI is set."""
+    if shutil.which("g++") is None:
+        message = "no C++ compiler found: on Debian, apt-get install g++"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    torch.compiler.reset()
+
+
+def sequence(queries, keys, batch=(2, 3), size=16, **kind):
+    generator = torch.Generator().manual_seed(queries + keys)
+    shapes = (queries, size), (keys, size), (keys, size)
+    return [
+        torch.randn(*batch, *shape, generator=generator, dtype=torch.float64).to(**kind)
+        for shape in shapes
+    ]
+
+
+def padding(keys, device="cpu"):
+    """The first sentence has a few keys, the second has none."""
+    return (
+        torch.arange(keys, device=device)
+        < torch.tensor([[keys - 5], [0]], device=device)
+    )[:, None, None]
+
+
+def equals_its_definition(attention, query, key, value, mask=None, atol=1e-5):
+    found = attention(query, key, value, mask)
+    wide = [x.double() for x in (query, key, value)]
+    expected = PatternAttention(attention.rule)(*wide, mask)
+    assert found.dtype == query.dtype
+    torch.testing.assert_close(found.double(), expected, atol=atol, rtol=0)
+
+
+@few
+@given(
+    st.sampled_from(sorted(BUILD)),
+    sizes,
+    sizes,
+    st.booleans(),
+    sizes,
+    st.integers(0, 9),
+    st.data(),
+)
+def test_not_compiled_equals_its_definition(
+    name, radius, rate, causal, queries, more, data
+):
+    keys = queries + more
+    batch = data.draw(st.sampled_from([(), (2,), (2, 3), (2, 1, 3)]))
+    masks = [
+        (),
+        (keys,),
+        (1, keys),
+        (queries, 1),
+        (*batch, queries, keys),
+        (*batch[:-1], *[1] * bool(batch), 1, keys),
+    ]
+    shape = data.draw(st.sampled_from([None, *masks]))
+    mask = (
+        None
+        if shape is None
+        else torch.rand(shape, generator=torch.Generator().manual_seed(keys)) < 0.6
+    )
+    with plain():
+        attention = BUILD[name](radius, rate, causal)
+        equals_its_definition(
+            attention, *sequence(queries, keys, batch), mask, atol=1e-10
+        )
+
+
+@few
+@given(
+    st.sampled_from(sorted(BUILD)),
+    st.integers(1, 200),
+    st.integers(1, 3),
+    st.integers(1, 300),
+    sizes,
+)
+def test_blocks_are_those_that_pytorch_finds_in_the_mask(
+    name, radius, rate, queries, more
+):
+    rule, keys = BUILD[name](radius, rate, True).rule, queries + more
+    (rows, _), (columns, back), found = find_blocks(rule, rate, queries, keys, CPU)
+    assert sorted(rows.tolist()) == list(range(queries))
+    assert columns[back].tolist() == list(range(keys))
+    assert all(
+        (columns[1:] - columns[:-1])[columns[1:] % rate == columns[:-1] % rate] == rate
+    )
+    mask = masks.dense(rule, queries, keys, first=more)[rows][:, columns]
+    expected = pytorchs.create_block_mask(
+        lambda b, h, i, j: mask[i, j], 1, 1, queries, keys, device="cpu"
+    )
+    assert found.shape == expected.shape
+    for kind in ("kv", "full_kv", "q", "full_q"):
+        numbers, places = f"{kind}_num_blocks", f"{kind}_indices"
+        assert torch.equal(getattr(found, numbers), getattr(expected, numbers))
+        assert torch.equal(getattr(found, places), getattr(expected, places))
+
+
+def test_sorted_atrous_leaves_out_all_blocks_but_the_diagonal():
+    length, rate = 8 * BLOCK, 8
+    rule = masks.atrous(rate)
+    assert find_blocks(rule, rate, length, length, CPU)[-1].sparsity() == 100 * (
+        1 - 1 / rate
+    )
+    assert find_blocks(rule, 1, length, length, CPU)[-1].sparsity() == 0
+
+
+def test_blocks_are_found_once_and_never_as_n_squared_entries():
+    largest = 0
+
+    def rule(i, j):
+        nonlocal largest
+        seen = (i - j).abs() <= 9
+        largest = max(largest, seen.numel())
+        return seen
+
+    length = 20 * BLOCK
+    first = find_blocks(rule, 1, length, length, CPU)
+    assert largest == BLOCK * length
+    assert find_blocks(rule, 1, length, length, CPU) is first
+
+
+def test_blocks_found_in_inference_mode_serve_in_training():
+    with torch.inference_mode():
+        rows, columns, blocks = find_blocks(masks.local(3), 2, 9, 9, CPU)
+    assert not any(
+        x.is_inference() for x in (*rows, *columns, blocks.kv_indices, blocks.q_indices)
+    )
+
+
+def test_sorted_and_restored_with_the_gradient_in_order():
+    rows, columns, _ = find_blocks(masks.atrous(3), 3, 5, 7, CPU)
+    x = torch.randn(2, 7, 3, dtype=torch.float64, requires_grad=True)
+    assert columns.sort(x)[0].tolist() == x[0, [0, 3, 6, 1, 4, 2, 5]].tolist()
+    assert rows.sort(x[:, 2:])[0].tolist() == x[0, [3, 6, 4, 2, 5]].tolist()
+    assert torch.equal(columns.restore(columns.sort(x)), x)
+    assert gradcheck(columns.sort, x)
+    assert gradcheck(columns.restore, x)
+
+
+def parts(length=7):
+    """What two calls of a kernel give, with a query that sees nothing in the one, the other, or both."""
+    generator = torch.Generator().manual_seed(0)
+    score, value = (
+        torch.randn(2, length, n, generator=generator, dtype=torch.float64)
+        for n in (length, 3)
+    )
+    near = masks.dense(masks.local(1), length)
+    near[[2, 4]] = False
+    far = masks.dense(lambda i, j: (i - j).abs() > 3, length)
+    far[4] = False
+    return score.requires_grad_(), value.requires_grad_(), near, far
+
+
+def joined(score, value, near, far):
+    found = []
+    for mask in (near, far):
+        scores = score.masked_fill(~mask, -torch.inf)
+        lse = scores.logsumexp(-1, keepdim=True)
+        finite = lse.masked_fill(lse == -torch.inf, 0)
+        found += [(scores - finite).exp() @ value, lse]
+    return merge(*found)
+
+
+def test_joined_is_one_softmax_with_its_gradient_even_where_nothing_is_seen():
+    score, value, near, far = parts()
+    hidden = ~(near | far)
+    expected = score.masked_fill(hidden, -torch.inf).softmax(-1).nan_to_num() @ value
+    torch.testing.assert_close(joined(score, value, near, far), expected)
+    assert gradcheck(joined, (score, value, near, far))
+
+
+@torch.no_grad()
+def test_compiled_local(compiler):
+    attention = FlexAttention(masks.local(40))
+    equals_its_definition(attention, *sequence(300, 300, dtype=torch.float32))
+    other = FlexAttention(masks.local(3))  # another radius is another kernel
+    equals_its_definition(other, *sequence(300, 300, dtype=torch.float32))
+
+
+@torch.no_grad()
+def test_compiled_with_padding_and_the_last_queries_alone(compiler):
+    query, key, value = sequence(150, 300, dtype=torch.float32)
+    attention = FlexSparse(9, 7, causal=True)
+    equals_its_definition(attention, query, key, value, padding(300))
+    assert not attention(query, key, value, padding(300))[1].any()
+
+
+@torch.no_grad()
+def test_compiled_atrous_in_half_precision(compiler):
+    equals_its_definition(
+        FlexAtrous(2, causal=True), *sequence(301, 301, dtype=torch.bfloat16), atol=2e-2
+    )
+
+
+@torch.no_grad()
+def test_in_a_compiled_model(compiler):
+    model = MultiHeadAttention(32, 2, attention=FlexAttention(masks.local(5)))
+    definition = copy.deepcopy(model)
+    definition.attention = PatternAttention(masks.local(5))
+    x = torch.randn(2, 40, 32)
+    found = torch.compile(model, backend="aot_eager")(x, *model.project(x))
+    torch.testing.assert_close(
+        found, definition(x, *definition.project(x)), atol=1e-5, rtol=0
+    )
+    assert not any("flex" in name for name in model.state_dict())
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: FlexAtrous(0), lambda: FlexSparse(0, 1), lambda: FlexSparse(1, 0)]
+)
+def test_a_radius_or_rate_below_1_is_an_error(build):
+    with pytest.raises(ValueError, match="must be at least 1, not 0"):
+        build()
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_more_queries_than_keys_are_an_error(name):
+    with pytest.raises(
+        ValueError, match="5 queries cannot be among the positions of 3 keys"
+    ):
+        BUILD[name](1, 1, False)(*sequence(5, 3))
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_a_gradient_on_a_cpu_is_an_error_that_says_what_has_one(name):
+    query, key, value = sequence(5, 5)
+    with pytest.raises(NotImplementedError, match="LocalAttention"):
+        BUILD[name](1, 1, False)(query, key, value.requires_grad_())
+    with torch.no_grad(), plain():
+        equals_its_definition(BUILD[name](1, 1, False), query, key, value)
+
+
+def test_a_mask_of_another_shape_is_an_error():
+    with pytest.raises(ValueError, match="does not broadcast"):
+        FlexAtrous(2)(*sequence(5, 5), torch.ones(4, 5).bool())
+
+
+@pytest.mark.parametrize(("queries", "batch"), [(0, (2, 3)), (4, (0, 3))])
+def test_no_query_gets_no_context(queries, batch):
+    assert FlexAtrous(2)(*sequence(queries, 5, batch)).shape == (*batch, queries, 16)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("sizes", "causal", "masked"),
+    [
+        ((300, 300), False, True),
+        ((1024, 1024), True, False),
+        ((150, 300), True, True),
+        ((1, 300), False, False),
+    ],
+)
+@pytest.mark.parametrize("name", BUILD)
+def test_on_a_gpu_forward_and_backward_equal_the_definition(
+    unchecked, name, causal, sizes, masked
+):
+    torch.compiler.reset()
+    attention = BUILD[name](20, 16, causal)
+    inputs = [
+        x.requires_grad_() for x in sequence(*sizes, device="cuda", dtype=torch.float32)
+    ]
+    mask = padding(sizes[1], "cuda") if masked else None
+    found = attention(*inputs, mask)
+    gradient = torch.randn_like(found)
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    expected = PatternAttention(attention.rule)(*wide, mask)
+    torch.testing.assert_close(found.double(), expected, atol=1e-3, rtol=0)
+    pairs = zip(
+        torch.autograd.grad(found, inputs, gradient),
+        torch.autograd.grad(expected, wide, gradient.double()),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours.double(), theirs, atol=5e-3, rtol=0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", BUILD)
+def test_on_a_gpu_in_half_precision(unchecked, name, dtype):
+    torch.compiler.reset()
+    equals_its_definition(
+        BUILD[name](20, 16, True),
+        *sequence(1024, 1024, device="cuda", dtype=dtype),
+        atol=2e-2,
+    )
+
+
+@pytest.mark.cuda
+def test_on_a_gpu_65536_positions_need_no_n_squared_memory(unchecked):
+    torch.compiler.reset()
+    inputs = [
+        torch.randn(
+            1, 1, 65536, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True
+        )
+        for _ in range(3)
+    ]
+    torch.cuda.reset_peak_memory_stats()
+    FlexSparse(64, 64)(*inputs).sum().backward()
+    assert torch.cuda.max_memory_allocated() < 2**30  # a mask of n² bytes has 2³²
+    assert all(x.grad.isfinite().all() for x in inputs)

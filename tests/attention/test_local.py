@@ -1,0 +1,380 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from companion.attention import (
+    Additive,
+    Bilinear,
+    DenseSynthesizer,
+    Dot,
+    GumbelSoftmax,
+    LocalM,
+    LocalP,
+    Location,
+    PatternAttention,
+    RandomSynthesizer,
+    masked_softmax,
+    record_weights,
+)
+from companion.attention.masks import causal, dense
+from tests import reference
+from tests.tiny import close, spread
+
+SIZE = 3
+
+
+def drawn(queries, keys, batch=2):
+    torch.manual_seed(0)
+    kind = {"dtype": torch.float64}
+    query, source = (
+        torch.randn(batch, queries, SIZE, **kind),
+        torch.randn(batch, keys, SIZE, **kind),
+    )
+    return query, source
+
+
+def with_centres(attention, centres):
+    """The same attention, whose centres are given."""
+    attention.centre = lambda query, lengths, position=None: torch.tensor(
+        centres, dtype=query.dtype
+    )
+    return attention
+
+
+def local_p(radius, score=None):
+    return spread(LocalP(score or Bilinear(SIZE, SIZE), radius, SIZE))
+
+
+# Equal to the paper's loops
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    queries=st.integers(1, 9),
+    keys=st.integers(1, 9),
+    radius=st.integers(1, 11),
+    padding=st.integers(0, 4),
+)
+@pytest.mark.parametrize("kind", ["m", "p"])
+def test_weights_and_contexts_are_the_papers(kind, queries, keys, radius, padding):
+    score = reference.bilinear_score
+    if kind == "m":
+        attention = spread(LocalM(Bilinear(SIZE, SIZE), radius))
+        look = reference.local_m_weights(score, radius)
+    else:
+        attention, look = local_p(radius), reference.local_p_weights(score, radius)
+    query, source = drawn(queries, keys)
+    padded = nn.functional.pad(source, (0, 0, 0, padding), value=9.0)
+    mask = (torch.arange(keys + padding) < keys)[None, None]
+    key, value = attention.project(padded)
+    weights, contexts = (
+        attention.weights(query, key, mask),
+        attention(query, key, value, mask),
+    )
+    parameters = reference.values(attention)
+    for b in range(2):
+        for t in range(queries):
+            expected = look(parameters, query[b, t].tolist(), source[b].tolist(), t)
+            close(weights[b, t], expected + [0.0] * padding)
+            close(contexts[b, t], reference.context(expected, source[b].tolist()))
+
+
+def test_each_sentence_has_its_own_length():
+    attention = local_p(radius=2)
+    query, source = drawn(queries=4, keys=9)
+    lengths = torch.tensor([9, 4])
+    mask = torch.arange(9) < lengths[:, None, None]
+    centre = attention.centre(query, mask.sum(-1))
+    for b, length in enumerate(lengths):
+        expected = [
+            reference.predicted_centre(
+                reference.values(attention), q.tolist(), int(length)
+            )
+            for q in query[b]
+        ]
+        close(centre[b], expected)
+        key, value = attention.project(source[b, :length])
+        close(
+            attention(query, *attention.project(source), mask)[b],
+            attention(query[b], key, value),
+        )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1, 1), (1, 4, 1), (9,), (2, 4, 9)])
+def test_a_mask_of_any_shape_that_fits_leaves_the_whole_length(shape):
+    attention = local_p(radius=2)
+    query, source = drawn(queries=4, keys=9)
+    key, _ = attention.project(source)
+    found = attention.weights(query, key, torch.ones(shape, dtype=torch.bool))
+    close(found, attention.weights(query, key))
+
+
+def test_centres_can_be_given_by_name_while_weights_are_recorded():
+    attention = LocalM(Dot(), 2)
+    query, source = drawn(queries=4, keys=9)
+    centre = torch.full((2, 4), 5.0)
+    with record_weights(attention) as maps:
+        context = attention(query, source, source, centre=centre)
+    close(context, attention(query, source, source, None, centre))
+    close(maps[""][0], attention.weights(query, source, None, centre))
+
+
+def test_local_m_is_its_scores_under_a_band():
+    attention, radius = LocalM(Additive(SIZE, SIZE, 5), 2).double(), 2
+    query, source = drawn(queries=8, keys=6)
+    key, value = attention.project(source)
+    band = dense(lambda i, j: (i - j).abs() <= radius, 8, 6)
+    close(
+        attention.weights(query, key), masked_softmax(attention.score(query, key), band)
+    )
+    close(attention(query, key, value), attention.attention(query, key, value, band))
+
+
+# The window
+
+
+@pytest.mark.parametrize(
+    ("centre", "expected"),
+    [
+        (0.0, [0, 1, 2]),
+        (0.4, [0, 1, 2]),
+        (3.0, [1, 2, 3, 4, 5]),
+        (3.4, [2, 3, 4, 5]),
+        (3.6, [2, 3, 4, 5]),
+        (6.0, [4, 5, 6]),
+        (6.7, [5, 6]),
+        (8.0, [6]),
+        (8.1, []),
+        (50.0, []),
+    ],
+)
+def test_the_window_at_both_ends_and_between_two_words(centre, expected):
+    query, source = drawn(queries=1, keys=7, batch=1)
+    attention = with_centres(LocalM(Dot(), 2), [[centre]])
+    weights = attention.weights(query, source)[0, 0]
+    assert weights.nonzero().flatten().tolist() == expected
+    close(weights.sum(), float(bool(expected)))
+    close(attention(query, source, source), weights[None, None] @ source)
+
+
+def test_beyond_the_source_local_m_finds_nothing():
+    attention = LocalM(Dot(), 2)
+    query, source = (x.requires_grad_() for x in drawn(queries=9, keys=4))
+    context = attention(query, source, source)
+    assert ((context == 0).all(-1) == (torch.arange(9) > 5)).all()
+    context.square().sum().backward()
+    assert (query.grad[:, 6:] == 0).all()
+    assert source.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("radius", [5, 6, 100, 10**6])
+def test_a_radius_larger_than_the_source_is_all_of_it(radius):
+    query, source = drawn(queries=5, keys=5)
+    close(LocalM(Dot(), radius)(query, source, source), Dot()(query, source, source))
+    attention = local_p(radius, Dot())
+    distance = torch.arange(5) - attention.centre(query, 5)[..., None]
+    gaussian = torch.exp(-(distance**2) / (2 * (radius / 2) ** 2))
+    close(attention.weights(query, source), Dot().weights(query, source) * gaussian)
+
+
+def test_the_gaussian_comes_after_the_softmax():
+    attention = local_p(radius=3)
+    query, source = drawn(queries=6, keys=9)
+    key, _ = attention.project(source)
+    weights, distance = (
+        attention.weights(query, key),
+        torch.arange(9) - attention.centre(query, 9)[..., None],
+    )
+    window = distance.abs() <= 3
+    logarithm = -2 * (distance / 3).square()
+    scores = attention.score(query, key)
+    close(weights, masked_softmax(scores, window) * logarithm.exp())
+    assert not torch.allclose(
+        weights, masked_softmax(scores + logarithm, window), atol=0.01
+    )
+    assert (weights.sum(-1) < 1).all()
+
+
+def test_the_centre_is_learnt_through_the_gaussian():
+    attention = local_p(radius=3)
+    query, source = drawn(queries=6, keys=9)
+    attention(query, *attention.project(source)).square().sum().backward()
+    assert attention.W_p.weight.grad.abs().sum() > 0
+    assert attention.v_p.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_centre_tells_neighbours_apart_in_a_long_source(dtype):
+    attention = LocalP(Dot(), 4, SIZE).to(dtype)
+    query = torch.linspace(-1, 1, 50, dtype=dtype)[:, None].expand(50, SIZE)[None]
+    assert attention.centre(query, 2048).dtype == torch.float32
+    position = torch.tensor([[2046, 2047]])
+    centre = LocalM(Dot(), 4).centre(query[:, :2], 2048, position)
+    assert centre.tolist() == [[2046.0, 2047.0]]
+    assert (
+        attention(query, *[torch.randn(1, 2048, SIZE, dtype=dtype)] * 2).dtype == dtype
+    )
+
+
+# The cost
+
+
+class Counting(Dot):
+    """Counts the keys that are scored."""
+
+    scored = 0
+
+    def score(self, query, key):
+        result = super().score(query, key)
+        self.scored += result.numel()
+        return result
+
+
+@pytest.mark.parametrize(
+    "build", [lambda s: LocalM(s, 3), lambda s: LocalP(s, 3, SIZE)], ids=["m", "p"]
+)
+def test_no_more_keys_are_scored_in_a_longer_source(build):
+    counts = []
+    for keys in (7, 70, 700):
+        score = Counting()
+        attention = build(score).double()
+        query, source = drawn(queries=5, keys=keys)
+        attention(query, source, source)
+        attention.weights(query, source)
+        counts.append(score.scored)
+    assert counts == [2 * 2 * 5 * 7] * 3
+
+
+def memory(x):
+    """Where a tensor's numbers lie."""
+    return x.untyped_storage().data_ptr() if isinstance(x, torch.Tensor) else None
+
+
+class Sizes(TorchDispatchMode):
+    """Notes the size of whatever PyTorch computes, which is not what only shows an input in another shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        given = {memory(x) for x in tree_leaves(args)}
+        self.found += [
+            x.numel()
+            for x in tree_leaves(result)
+            if memory(x) and memory(x) not in given
+        ]
+        return result
+
+
+@pytest.mark.parametrize(
+    "build", [LocalM, lambda s, r: LocalP(s, r, SIZE)], ids=["m", "p"]
+)
+@pytest.mark.parametrize("scattered", [False, True])
+def test_a_context_computes_nothing_that_grows_with_the_source(build, scattered):
+    attention, sizes = build(Dot(), 3).double(), []
+    for keys in (70, 700):
+        query, source = drawn(queries=5, keys=keys)
+        key, value = attention.project(
+            source.mT.contiguous().mT if scattered else source
+        )
+        with Sizes() as computed:
+            attention(query, key, value)
+        sizes.append(computed.found)
+    assert sizes[0] == sizes[1]
+
+
+# Location
+
+
+def test_location_goes_by_the_query_alone():
+    attention = spread(Location(SIZE, 9))
+    query, source = drawn(queries=4, keys=6)
+    weights = attention.weights(query, source)
+    for b in range(2):
+        for t in range(4):
+            parameters = reference.values(attention)
+            close(
+                weights[b, t],
+                reference.location_weights(
+                    parameters, query[b, t].tolist(), [None] * 6, t
+                ),
+            )
+    close(attention.weights(query, torch.zeros_like(source)), weights)
+
+
+def test_location_up_to_its_greatest_length_and_not_beyond():
+    attention = Location(SIZE, 6).double()
+    query, source = drawn(queries=4, keys=6)
+    assert attention(query, source, source).shape == (2, 4, SIZE)
+    query, source = drawn(queries=4, keys=7)
+    with pytest.raises(
+        ValueError, match="source has 7 positions, but location attention only 6"
+    ):
+        attention(query, source, source)
+
+
+# Errors
+
+
+@pytest.mark.parametrize("radius", [0, -1])
+def test_a_radius_below_one_is_an_error(radius):
+    for build in (lambda: LocalM(Dot(), radius), lambda: LocalP(Dot(), radius, SIZE)):
+        with pytest.raises(
+            ValueError, match=f"radius must be at least 1, not {radius}"
+        ):
+            build()
+
+
+@pytest.mark.parametrize(
+    ("inner", "name"),
+    [
+        (lambda: Location(SIZE, 9), "Location"),
+        (lambda: LocalM(Dot(), 2), "LocalM"),
+        (lambda: LocalP(Dot(), 2, SIZE), "LocalP"),
+        (lambda: RandomSynthesizer(9), "Random"),
+        (lambda: DenseSynthesizer(SIZE, 9), "Dense"),
+        (lambda: PatternAttention(causal()), "PatternAttention"),
+        (lambda: GumbelSoftmax(Location(SIZE, 9)), "Location"),
+    ],
+)
+def test_scores_of_positions_cannot_be_used_in_a_window(inner, name):
+    for build in (lambda: LocalM(inner(), 2), lambda: LocalP(inner(), 2, SIZE)):
+        with pytest.raises(
+            TypeError, match=rf"Local[MP] needs .* what is in a key, not {name},"
+        ):
+            build()
+
+
+def test_bad_sizes_are_errors():
+    with pytest.raises(ValueError, match="max_length must be at least 1, not 0"):
+        Location(SIZE, 0)
+    with pytest.raises(ValueError, match="query_size must be at least 1, not 0"):
+        LocalP(Dot(), 2, 0)
+
+
+@pytest.mark.parametrize("attention", [LocalM(Dot(), 2), LocalP(Dot(), 2, 3)])
+@pytest.mark.usefixtures("unchecked")
+def test_one_query_may_ask_every_source(attention):
+    attention, query, key = (
+        attention.double(),
+        torch.randn(1, 5, 3).double(),
+        torch.randn(2, 7, 3).double(),
+    )
+    expected = attention(query.expand(2, -1, -1), key, key)
+    close(attention(query, key, key), expected)
+    close(attention.weights(query, key) @ key, expected)
+
+
+def test_in_16_bits_the_neighbours_of_a_long_source_are_still_told_apart():
+    torch.manual_seed(0)
+    attention, query = LocalP(Dot(), 2, 64), torch.randn(1, 4000, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        centres = attention.centre(query, 2000)
+    assert centres.dtype == torch.float32
+    assert len(centres.unique()) > 3900

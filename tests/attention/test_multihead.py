@@ -1,0 +1,425 @@
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from companion.attention import (
+    MLP,
+    Additive,
+    AlignedQuestionAttention,
+    AtrousAttention,
+    Bilinear,
+    Concat,
+    Cosine,
+    DenseSynthesizer,
+    Dot,
+    FactorizedDense,
+    FactorizedRandom,
+    FixedRandom,
+    GumbelSoftmax,
+    HiddenDot,
+    LocalAttention,
+    LocalM,
+    LocalP,
+    Location,
+    LocationSensitive,
+    Mixture,
+    MultiHeadAttention,
+    RandomSynthesizer,
+    ScaledDot,
+    SparseAttention,
+    record_weights,
+)
+from tests import reference
+from tests.contracts import test_attention as test_contract
+from tests.tiny import close, spread
+
+QUERIES, KEYS = 5, 7
+SIZE, HEADS, SOURCE = 12, 3, 13
+HEAD = SIZE // HEADS
+INSIDE = {
+    "additive": lambda: Additive(HEAD, HEAD, 5),
+    "gumbel": lambda: GumbelSoftmax(Additive(HEAD, HEAD, 5)).eval(),
+    "location": lambda: LocationSensitive(HEAD, HEAD, 5, channels=2, width=3),
+    "dot": Dot,
+    "scaled dot": ScaledDot,
+    "cosine": lambda: Cosine(strength=3.0),
+    "bilinear": lambda: Bilinear(HEAD, HEAD),
+    "concat": lambda: Concat(HEAD, HEAD, 5),
+    "hidden dot": lambda: HiddenDot(HEAD),
+    "mlp": lambda: MLP(HEAD, HEAD, 5, layers=3),
+    "aligned": lambda: AlignedQuestionAttention(HEAD, 5),
+    "dense": lambda: DenseSynthesizer(HEAD, KEYS),
+    "factorized dense": lambda: FactorizedDense(HEAD, 2, 4),
+    "random": lambda: RandomSynthesizer(KEYS),
+    "fixed random": lambda: FixedRandom(KEYS),
+    "factorized random": lambda: FactorizedRandom(KEYS, 2),
+    "mixture": lambda: Mixture(
+        ScaledDot(), DenseSynthesizer(HEAD, KEYS), RandomSynthesizer(KEYS)
+    ),
+    "luong location": lambda: Location(HEAD, KEYS),
+    "local": lambda: LocalAttention(7),
+    "atrous": lambda: AtrousAttention(1),
+    "sparse": lambda: SparseAttention(1, 1),
+    "local-m": lambda: LocalM(Bilinear(HEAD, HEAD), 2),
+    "local-p": lambda: LocalP(Bilinear(HEAD, HEAD), 2, HEAD),
+}
+
+
+def build(attention=None, **sizes):
+    sizes = {"size": SIZE, "heads": HEADS, "source_size": SOURCE} | sizes
+    return spread(MultiHeadAttention(attention=attention, **sizes))
+
+
+def draw(batch=(2,), source_size=SOURCE):
+    torch.manual_seed(1)
+    kind = {"dtype": torch.float64}
+    return torch.randn(*batch, QUERIES, SIZE, **kind), torch.randn(
+        *batch, KEYS, source_size, **kind
+    )
+
+
+def some_mask(batch=(2,)):
+    """Each query may attend to some keys, and the first of all to none."""
+    mask = torch.rand(*batch, QUERIES, KEYS) < 0.6
+    mask[..., 1] = True
+    mask[(0,) * len(batch)][0] = False
+    return mask
+
+
+def call(attend, query, source, mask=None):
+    return attend(query, *attend.project(source), mask)
+
+
+# The paper's equations
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    heads=st.integers(1, 4),
+    size=st.integers(1, 3),
+    keys=st.integers(1, 5),
+    seed=st.integers(0, 9),
+)
+def test_it_is_the_papers(heads, size, keys, seed):
+    torch.manual_seed(seed)
+    attend = build(size=heads * size, heads=heads, source_size=2)
+    query, source = torch.randn(3, heads * size).double(), torch.randn(keys, 2).double()
+    mask = torch.rand(3, keys) < 0.7
+    expected = reference.multi_head(
+        reference.values(attend), query.tolist(), source.tolist(), heads, mask.tolist()
+    )
+    close(call(attend, query, source, mask), expected)
+
+
+def test_every_mechanism_is_tried_inside():
+    assert set(INSIDE) == set(test_contract.MECHANISMS)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_whatever_is_inside_it_is_a_loop_over_heads(name, batch):
+    attend = build(INSIDE[name]())
+    query, source = draw(batch)
+    mask = some_mask(batch)
+    contexts, weights = [], []
+    for head in range(HEADS):
+        own = slice(head * HEAD, (head + 1) * HEAD)
+        key, _ = attend.attention.project(attend.W_K(source)[..., own])
+        weights.append(attend.attention.weights(attend.W_Q(query)[..., own], key, mask))
+        contexts.append(weights[-1] @ attend.W_V(source)[..., own])
+    expected = attend.W_O(torch.cat(contexts, -1))
+    close(call(attend, query, source, mask), expected)
+    close(
+        attend.weights(query, attend.project(source)[0], mask), torch.stack(weights, -3)
+    )
+    with record_weights(attend) as maps:
+        close(call(attend, query, source, mask), expected)
+    (found,) = maps["attention"]
+    close(found, torch.stack(weights, -3))
+
+
+# Equal to PyTorch's
+
+
+def pairs(ours, other):
+    """Each of our parameters, PyTorch's, which may have packed three into one, and the gradient of that."""
+    inputs = (ours.W_Q, ours.W_K, ours.W_V)
+    if other.in_proj_weight is None:
+        weights = [
+            (p, p.grad)
+            for p in (other.q_proj_weight, other.k_proj_weight, other.v_proj_weight)
+        ]
+    else:
+        weights = list(
+            zip(
+                other.in_proj_weight.chunk(3),
+                other.in_proj_weight.grad.chunk(3),
+                strict=True,
+            )
+        )
+    found = [
+        (linear.weight, *both) for linear, both in zip(inputs, weights, strict=True)
+    ]
+    found.append((ours.W_O.weight, other.out_proj.weight, other.out_proj.weight.grad))
+    if other.in_proj_bias is not None:
+        biases = zip(
+            other.in_proj_bias.chunk(3), other.in_proj_bias.grad.chunk(3), strict=True
+        )
+        found += [
+            (linear.bias, *both) for linear, both in zip(inputs, biases, strict=True)
+        ]
+        found.append((ours.W_O.bias, other.out_proj.bias, other.out_proj.bias.grad))
+    return found
+
+
+@pytest.mark.parametrize("source_size", ["self", SIZE, SOURCE])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, masked):
+    query, source = draw((2,), SIZE if source_size == "self" else source_size)
+    source = query if source_size == "self" else source
+    kinds = {} if source_size == "self" else {"kdim": source_size, "vdim": source_size}
+    other = spread(
+        nn.MultiheadAttention(SIZE, HEADS, bias=bias, batch_first=True, **kinds)
+    )
+    ours = MultiHeadAttention.from_torch(other)
+    keys = source.shape[1]
+    padding = (
+        torch.arange(keys) < torch.tensor([[keys], [keys - 2]]) if padded else None
+    )
+    allowed = torch.rand(QUERIES, keys) < 0.6 if masked else None
+    if masked:
+        allowed[:, 0] = True  # PyTorch's gives NaN where nothing may be attended to
+    mask = None
+    for part in (padding[:, None] if padded else None, allowed):
+        if part is not None:
+            mask = part if mask is None else mask & part
+    mine, theirs = [
+        [
+            x.clone().requires_grad_()
+            for x in ([query] if source_size == "self" else [query, source])
+        ]
+        for _ in range(2)
+    ]
+    found = call(ours, mine[0], mine[-1], mask)
+    expected, looks = other(
+        theirs[0],
+        theirs[-1],
+        theirs[-1],
+        key_padding_mask=None if padding is None else ~padding,
+        attn_mask=None if allowed is None else ~allowed,
+        average_attn_weights=False,
+    )
+    close(found, expected)
+    close(ours.weights(query, ours.project(source)[0], mask), looks)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    for parameter, value, gradient in pairs(ours, other):
+        assert torch.equal(parameter, value)
+        close(parameter.grad, gradient)
+    for x, y in zip(mine, theirs, strict=True):
+        close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("source_size", [SIZE, SOURCE])
+def test_there_and_back_is_the_same(source_size):
+    ours = build(source_size=source_size)
+    other = ours.to_torch()
+    query, source = draw((2,), source_size)
+    close(other(query, source, source)[0], call(ours, query, source))
+    back = MultiHeadAttention.from_torch(other).state_dict()
+    assert back.keys() == ours.state_dict().keys()
+    assert all(
+        torch.equal(value, back[name]) for name, value in ours.state_dict().items()
+    )
+    ours.W_Q.weight.data.zero_()  # a copy: what is done to the one does not change the other
+    assert (MultiHeadAttention.from_torch(other).W_Q.weight != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kdim": 7, "vdim": 5}, "one size, not 7 and 5"),
+        ({"add_bias_kv": True}, "add_bias_kv is True, add_zero_attn is False"),
+        ({"add_zero_attn": True}, "add_bias_kv is False, add_zero_attn is True"),
+    ],
+)
+def test_what_pytorch_has_and_we_have_not_is_an_error(options, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention.from_torch(nn.MultiheadAttention(SIZE, HEADS, **options))
+
+
+@pytest.mark.parametrize("name", ["dot", "additive", "local", "atrous", "sparse"])
+def test_what_pytorch_does_not_compute_is_not_handed_over(name):
+    with pytest.raises(
+        TypeError, match=f"needs ScaledDot, not {type(INSIDE[name]()).__name__}"
+    ):
+        build(INSIDE[name]()).to_torch()
+
+
+# The mask
+
+
+@pytest.mark.parametrize("batch", [(2,), (4, 2)])
+@pytest.mark.parametrize(
+    "shape", [(), (KEYS,), (1, KEYS), (QUERIES, KEYS), (2, 1, KEYS), (1, QUERIES, 1)]
+)
+def test_a_mask_broadcasts_and_all_heads_have_it(batch, shape):
+    attend, (query, source) = build(), draw(batch)
+    mask = torch.rand(shape) < 0.6
+    full = mask.expand(*batch, QUERIES, KEYS)
+    found = attend.weights(query, attend.project(source)[0], mask)
+    assert torch.equal(found != 0, full.unsqueeze(-3).expand(found.shape))
+    close(call(attend, query, source, mask), call(attend, query, source, full))
+
+
+def test_masked_keys_have_no_influence_and_get_no_gradient():
+    attend, (query, source) = build(), draw()
+    mask = torch.tensor([True, True, False, True, False, False, True])
+    other = source.clone()
+    other[:, ~mask] = 100 * torch.randn(2, 3, SOURCE).double()
+    source.requires_grad_()
+    output = call(attend, query, source, mask)
+    assert torch.equal(output, call(attend, query, other, mask))
+    output.square().sum().backward()
+    assert torch.equal((source.grad != 0).any(-1), mask.expand(2, KEYS))
+
+
+def test_where_nothing_may_be_attended_to_only_the_bias_is_left():
+    attend, (query, source) = build(), [x.requires_grad_() for x in draw()]
+    mask = torch.ones(2, QUERIES, KEYS).bool()
+    mask[1] = False
+    output = call(attend, query, source, mask)
+    assert torch.equal(output[1], attend.W_O.bias.expand(QUERIES, -1))
+    output.square().sum().backward()
+    assert (query.grad[1] == 0).all()
+    assert (source.grad[1] == 0).all()
+    assert all(p.grad.isfinite().all() for p in attend.parameters())
+
+
+@pytest.mark.parametrize(
+    "shape", [(KEYS + 1,), (QUERIES,), (3, QUERIES, KEYS), (2, HEADS, QUERIES, KEYS)]
+)
+def test_a_mask_that_does_not_fit_is_an_error_with_the_numbers(shape):
+    attend, (query, source) = build(), draw()
+    message = rf"\({shape[0]}.* scores of \(2, 5, 7\).*True = may attend, the opposite"
+    with pytest.raises(ValueError, match=message):
+        call(attend, query, source, torch.ones(shape, dtype=torch.bool))
+    with pytest.raises(ValueError, match=message):
+        attend.weights(
+            query, attend.project(source)[0], torch.ones(shape, dtype=torch.bool)
+        )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("attention", [None, INSIDE["additive"]()])
+def test_a_mask_that_is_not_boolean_is_an_error(attention):
+    with pytest.raises(
+        TypeError, match=r"True = may attend, the opposite.*torch\.float64"
+    ):
+        call(build(attention), *draw(), torch.zeros(QUERIES, KEYS).double())
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"heads": 5}, "12 features cannot be divided among 5 heads"),
+        ({"heads": 0}, "heads must be at least 1, not 0"),
+        ({"size": 0}, "size must be at least 1, not 0"),
+        ({"source_size": 0}, "source_size must be at least 1, not 0"),
+    ],
+)
+def test_bad_sizes_are_errors(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        build(**sizes)
+
+
+def test_inputs_of_another_size_than_announced_are_errors_with_the_numbers():
+    attend, (query, source) = build(), draw()
+    with pytest.raises(ValueError, match="query has 13 features, but 12"):
+        call(attend, source, source)
+    with pytest.raises(ValueError, match="source has 12 features, but 13"):
+        call(attend, query, query)
+    with pytest.raises(ValueError, match="no key"):
+        call(attend, query, source[:, :0])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("heads", "shape"), [(1, (1, 5, 12)), (3, (1, 5, 12)), (3, (1, 1, 5, 4))]
+)
+def test_keys_that_are_not_of_its_heads_are_errors_with_the_numbers(heads, shape):
+    attend, (query, _) = build(heads=heads), draw((1,))
+    key = query.new_zeros(shape)  # two of the three would broadcast
+    message = re.escape(
+        f"shape {shape} do not fit {heads} heads and a query of shape (1, 5, 12): key and"
+    )
+    with pytest.raises(ValueError, match=message):
+        attend(query, key, key)
+    with pytest.raises(ValueError, match=message):
+        attend.weights(query, key)
+
+
+def test_at_first_biases_are_zero_and_features_keep_their_size():
+    torch.manual_seed(0)
+    attend = MultiHeadAttention(512, 8)
+    assert all(
+        (p == 0).all() for name, p in attend.named_parameters() if name.endswith("bias")
+    )
+    key, value = attend.project(torch.randn(1, 64, 512))
+    assert key.std().item() == pytest.approx(1, rel=0.1)
+    assert value.std().item() == pytest.approx(1, rel=0.1)
+
+
+# Devices
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16", "autocast"])
+def test_every_device_and_precision(device, precision):
+    torch.manual_seed(0)
+    attend, (query, source), mask = (
+        MultiHeadAttention(SIZE, HEADS, None, SOURCE).double(),
+        draw(),
+        some_mask(),
+    )
+    expected = call(attend, query, source, mask).detach()
+    dtype = torch.float32 if precision == "autocast" else getattr(torch, precision)
+    attend.to(device, dtype)
+    with torch.autocast(device, torch.bfloat16, enabled=precision == "autocast"):
+        found = call(
+            attend, query.to(device, dtype), source.to(device, dtype), mask.to(device)
+        )
+    assert found.dtype == (torch.bfloat16 if precision == "autocast" else dtype)
+    tolerance = {"float64": 1e-10, "float32": 1e-4}.get(precision, 5e-2)
+    torch.testing.assert_close(
+        found.double().cpu(), expected, atol=tolerance, rtol=tolerance
+    )
+    found.square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in attend.parameters())
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.usefixtures("unchecked")
+def test_compiled_into_one_graph(device):
+    torch.compiler.reset()
+    caller = test_contract.Caller(build()).to(device)
+    query, source, mask = (x.to(device) for x in (*draw(), some_mask()))
+    compiled = torch.compile(
+        caller, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager"
+    )
+    torch.testing.assert_close(
+        compiled(query, source, mask), caller(query, source, mask)
+    )

@@ -1,0 +1,236 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from companion.attention import (
+    MLP,
+    Additive,
+    Bilinear,
+    Concat,
+    Cosine,
+    Dot,
+    ScaledDot,
+    record_weights,
+)
+from tests import reference
+from tests.tiny import close, spread
+
+SCORES = {
+    "dot": (Dot, reference.dot_score, 3),
+    "scaled dot": (ScaledDot, reference.scaled_dot_score, 3),
+    "cosine": (Cosine, reference.cosine_score, 3),
+    "bilinear": (lambda: Bilinear(3, 5), reference.bilinear_score, 5),
+    "concat": (lambda: Concat(3, 5, 7), reference.concat_score, 5),
+    "mlp of one layer": (lambda: MLP(3, 5, 7, layers=1), reference.mlp_score, 5),
+    "mlp": (lambda: MLP(3, 5, 7), reference.mlp_score, 5),
+    "mlp of four layers": (lambda: MLP(3, 5, 7, layers=4), reference.mlp_score, 5),
+}
+
+
+def draw(*shape, dtype=torch.float64):
+    return torch.randn(
+        shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape))
+    )
+
+
+@pytest.mark.parametrize(("build", "formula", "size"), SCORES.values(), ids=SCORES)
+def test_scores_are_the_formula(build, formula, size):
+    attention = spread(build())
+    query, source = draw(2, 4, 3), draw(2, 6, size)
+    scores = attention.score(query, attention.project(source)[0])
+    parameters = reference.values(attention)
+    for b in range(2):
+        close(
+            scores[b],
+            [
+                [formula(parameters, q, s) for s in source[b].tolist()]
+                for q in query[b].tolist()
+            ],
+        )
+
+
+@pytest.mark.parametrize(("build", "formula", "size"), SCORES.values(), ids=SCORES)
+def test_the_context_is_the_formulas(build, formula, size):
+    attention = spread(build())
+    query, source, mask = draw(1, 4, 3), draw(1, 6, size), draw(1, 4, 6) > 0
+    mask[0, 1] = False
+    found = attention(query, *attention.project(source), mask)
+    parameters, keys = reference.values(attention), source[0].tolist()
+    for i, q in enumerate(query[0].tolist()):
+        weights = reference.softmax(
+            [formula(parameters, q, k) for k in keys], mask[0, i].tolist()
+        )
+        close(found[0, i], reference.context(weights, keys))
+
+
+def test_concat_is_additive_with_its_two_matrices_side_by_side():
+    concat, additive = spread(Concat(3, 5, 7)), Additive(3, 5, 7).double()
+    additive.W.weight.data, additive.U.weight.data = concat.W.weight.data.split(
+        [3, 5], 1
+    )
+    additive.v.data = concat.v.data
+    query, source = draw(2, 4, 3), draw(2, 6, 5)
+    close(
+        concat(query, *concat.project(source)),
+        additive(query, *additive.project(source)),
+    )
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: Bilinear(3, 5), lambda: Concat(3, 5, 7), lambda: MLP(3, 5, 7)]
+)
+def test_the_source_meets_its_matrix_once_however_many_queries_follow(build):
+    attention = spread(build())
+    query, source = draw(2, 4, 3), draw(2, 6, 5)
+    key, value = attention.project(source)
+    assert value is source
+    source.fill_(torch.nan)  # from here on only the key may be read
+    assert attention.score(query, key).isfinite().all()
+
+
+def test_the_dot_products_variance_grows_with_d_and_the_scaled_ones_does_not():
+    for d in (4, 64, 1024):
+        query, key = torch.randn(2000, d), torch.randn(2000, d)
+        assert Dot().score(query, key).var().item() == pytest.approx(d, rel=0.15)
+        assert ScaledDot().score(query, key).var().item() == pytest.approx(1, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+)
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("shape", [None, (4, 6), (6,), (4, 1), (1, 6)])
+def test_the_fused_scaled_dot_is_the_definition(dtype, batch, shape):
+    query, key, value = (
+        draw(*batch, *x, dtype=dtype).requires_grad_() for x in ((4, 3), (6, 3), (6, 5))
+    )
+    mask = None if shape is None else draw(*shape) > 0
+    if shape in [(4, 6), (4, 1)]:
+        mask[0] = False
+    attention = ScaledDot()
+    found, defined = (
+        attention(query, key, value, mask),
+        attention.weights(query, key, mask) @ value,
+    )
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 1e-2}.get(
+        dtype, 6e-2
+    )
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, defined, atol=tolerance, rtol=tolerance)
+    inputs = (query, key, value)
+    gradients = [
+        torch.autograd.grad(x.square().sum(), inputs) for x in (found, defined)
+    ]
+    torch.testing.assert_close(*gradients, atol=tolerance, rtol=tolerance)
+    if shape in [(4, 6), (4, 1)]:
+        assert torch.equal(found[..., 0, :], torch.zeros_like(found[..., 0, :]))
+
+
+def test_the_fused_scaled_dot_keeps_no_weights_until_they_are_recorded(monkeypatch):
+    attention, query, key = ScaledDot(), draw(4, 3), draw(6, 3)
+    expected = attention(query, key, key)
+    with record_weights(attention) as maps:
+        close(attention(query, key, key), expected)
+    close(maps[""][0], attention.weights(query, key))
+    monkeypatch.setattr(attention, "weights", None)
+    close(attention(query, key, key), expected)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (3, 2)])
+@pytest.mark.parametrize("mask", [None, (64,), (1, 64), (64, 64)])
+def test_the_fused_scaled_dot_saves_nothing_as_large_as_all_scores(batch, mask):
+    query, key, value = (draw(*batch, 64, 8).requires_grad_() for _ in range(3))
+    mask = None if mask is None else draw(*mask) > 0
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: saved.append(x) or x, lambda x: x
+    ):
+        ScaledDot()(query, key, value, mask)
+    own = 0 if mask is None else mask.numel()
+    assert saved
+    assert max(x.untyped_storage().nbytes() / x.itemsize for x in saved) <= max(
+        query.numel(), own
+    )
+
+
+@pytest.mark.parametrize("attention", [Dot(), ScaledDot(), Cosine()])
+@pytest.mark.parametrize("query", [(1, 4, 3), (4, 3)])
+@pytest.mark.usefixtures("unchecked")
+def test_one_query_may_ask_every_sentence(attention, query):
+    query, key, mask = draw(*query), draw(2, 6, 3), draw(2, 1, 6) > -1
+    expected = [
+        attention(query.reshape(4, 3), key[b], key[b], mask[b]) for b in range(2)
+    ]
+    close(attention(query, key, key, mask), torch.stack(expected))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+def test_cosine_sees_no_length(a, b):
+    query, key = draw(4, 3), draw(6, 3)
+    close(Cosine().score(a * query, b * key), Cosine().score(query, key))
+
+
+def test_cosine_of_parallel_opposite_and_orthogonal_vectors():
+    key = torch.tensor([[6.0, 8.0], [-3.0, -4.0], [4.0, -3.0]])
+    found = Cosine(strength=5.0).score(torch.tensor([[3.0, 4.0]]), key)
+    torch.testing.assert_close(found, torch.tensor([[5.0, -5.0, 0.0]]))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+)
+def test_cosine_is_safe_at_zero_vectors(dtype):
+    query, key = draw(4, 3, dtype=dtype), draw(6, 3, dtype=dtype)
+    query[1], key[2] = 0, 0
+    query.requires_grad_()
+    key.requires_grad_()
+    scores = Cosine().score(query, key)
+    assert scores.isfinite().all()
+    assert not scores[1].any()
+    assert not scores[:, 2].any()
+    scores.sum().backward()
+    for x, zero in ((query, 1), (key, 2)):
+        assert x.grad.isfinite().all()
+        assert not x.grad[zero].any()
+        assert x.grad.any(-1).sum() == len(x) - 1
+
+
+@pytest.mark.parametrize("strength", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_strength_that_is_not_finite_and_above_zero_is_an_error(strength):
+    with pytest.raises(ValueError, match=f"above 0, not {strength}"):
+        Cosine(strength)
+
+
+@pytest.mark.parametrize("attention", [Dot(), ScaledDot(), Cosine()])
+def test_query_and_key_of_different_size_are_an_error(attention):
+    query, key = draw(4, 3), draw(6, 5)
+    for call in (attention.score, attention.weights, lambda q, k: attention(q, k, k)):
+        with pytest.raises(ValueError, match="same number of features, not 3 and 5"):
+            call(query, key)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Bilinear(0, 5), "query_size must be at least 1, not 0"),
+        (lambda: Bilinear(3, -1), "key_size must be at least 1, not -1"),
+        (lambda: Concat(3, 5, 0), "size must be at least 1, not 0"),
+        (lambda: MLP(3, 0, 7), "key_size must be at least 1, not 0"),
+        (lambda: MLP(3, 5, 7, layers=0), "layers must be at least 1, not 0"),
+    ],
+)
+def test_sizes_below_one_are_an_error(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: Bilinear(3, 5), lambda: Concat(3, 5, 7), lambda: MLP(3, 5, 7)]
+)
+def test_a_key_that_was_not_projected_is_an_error(build):
+    with pytest.raises(
+        ValueError, match=r"the projected key has 5 features, but \d were announced"
+    ):
+        build().score(torch.randn(4, 3), torch.randn(6, 5))

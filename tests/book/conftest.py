@@ -1,0 +1,45 @@
+"""What the tests of the built book share: its folder and a browser."""
+
+import os
+import sys
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "tools"))
+MATH_IS_SET = "() => !window.MathJax || MathJax.startup?.promise?.then(() => true)"  # or has none to set
+
+
+@pytest.fixture(scope="session")
+def html():
+    """The folder of the built book."""
+    folder = ROOT / "_build" / "html"
+    if not (folder / "index.html").exists():
+        pytest.fail(
+            "the book is not built: run `make book` first, or `jupyter-book build . -W -n --keep-going`"
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
+    from browser import chromium as find
+
+    try:
+        return find()
+    except FileNotFoundError as error:
+        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """A Chromium without a window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()

@@ -1,0 +1,444 @@
+"""The built book: whole, offline, and with an address only where _config.yml gives one."""
+
+import base64
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import nbformat
+import numpy as np
+import pytest
+import yaml
+from light_pages import UNSEEN, lighter, take_fewer_colours
+from map_pictures import FOLDER, draw, pictures
+from PIL import Image
+from stamp import COLAB, README_PART, repository_url, stamp, stamp_readme
+
+import companion
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+EXAMPLE = "https://github.com/some-one/a-book"
+IN_COLAB = f"{COLAB}/github/some-one/a-book/blob/main/book/"
+ADDRESS = re.compile(
+    r"(?:git\+(?:https?|ssh|git)://|colab\.research\.google\.com/github/)[\w.~%/-]+"
+)
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?"
+    r"\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"'> ]+)"
+    r"|(?:@import|url\()\s*(?:url\()?[\"']?((?:https?:)?//[^\"') ]+)",
+    re.IGNORECASE,
+)
+IN_STYLE = re.compile(r"""url\(["']?([^"')#]+)""")
+HEAVY = 600_000  # bytes of a chapter, without fonts and MathJax
+
+
+def contents():
+    """Every file that the table of contents names, without its ending."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    files = [
+        toc["root"],
+        *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"]),
+    ]
+    return [file.removesuffix(".ipynb") for file in files]
+
+
+def tracked_files():
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return [
+        ROOT / name
+        for name in listed.stdout.split("\0")
+        if name and (ROOT / name).is_file()
+    ]
+
+
+def test_every_page_of_the_contents_is_built_and_no_other(html):
+    built = {
+        path.relative_to(html).with_suffix("").as_posix()
+        for path in html.rglob("*.html")
+    }
+    built = {name for name in built if not name.startswith("_")}
+    assert built == {*contents(), "index", "search"}
+
+
+def test_every_figure_of_the_pages_is_there_and_described(html):
+    for page in html.glob("book/*.html"):
+        for tag in re.findall(r"<img\b[^>]*>", page.read_text("utf-8")):
+            source = re.search(r'src="([^"]+)"', tag)[1]
+            assert source.startswith("data:") or (page.parent / source).is_file(), tag
+            assert re.search(r'alt="[^"]+"', tag), f"{page.name}: {tag}"
+
+
+def test_nothing_is_loaded_from_another_host(html):
+    for path in html.rglob("*"):
+        if path.suffix in {".html", ".css"}:
+            found = [
+                one or other for one, other in LOADED.findall(path.read_text("utf-8"))
+            ]
+            assert not found, f"{path.relative_to(html)}: {found}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script async src="https://cdn.example/x.js">',
+        '<link rel="stylesheet" href="//fonts.example/a.css"/>',
+        "@import url('https://fonts.example/a.css')",
+        "src: url(https://fonts.example/a.woff2)",
+    ],
+)
+def test_the_scan_sees_what_it_looks_for(text):
+    assert LOADED.search(text)
+
+
+class Links(HTMLParser):
+    """What a page points at, and the places in it that others can point at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.targets, self.places = [], {""}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = {name: value for name, value in attributes if value}
+        self.targets += [
+            found[name] for name in ("href", "src", "action") if name in found
+        ]
+        self.places |= {found["id"]} if "id" in found else set()
+
+
+def dead_links(folder):
+    """Every link, picture, script and style of a folder's pages that leads nowhere in that folder."""
+    pages = {
+        path: Links(path.read_text("utf-8"))
+        for path in (*folder.glob("*.html"), *folder.glob("book/*.html"))
+    }
+    targets = [
+        (path, target) for path, page in pages.items() for target in page.targets
+    ]
+    styles = {
+        Path(os.path.normpath(path.parent / urlsplit(target).path))
+        for path, target in targets
+    }
+    for style in styles:
+        if style.suffix == ".css" and style.is_file():
+            targets += [
+                (style, target) for target in IN_STYLE.findall(style.read_text("utf-8"))
+            ]
+    return [
+        f"{path.name}: {target}"
+        for path, target in targets
+        if leads_nowhere(path, target, pages)
+    ]
+
+
+def leads_nowhere(path, target, pages):
+    """Whether a page has a target inside the site that is not there."""
+    address, fragment = urldefrag(target)
+    if urlsplit(address).scheme or address.startswith("//"):
+        return False
+    inside = unquote(urlsplit(address).path)
+    goal = Path(os.path.normpath(path.parent / inside)) if inside else path
+    return not goal.exists() or (
+        goal in pages and unquote(fragment) not in pages[goal].places
+    )
+
+
+def test_every_link_leads_somewhere(html):
+    assert not dead_links(html)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        '<a href="no.html">',
+        '<a href="no.html#here">',
+        '<a href="book/page.html#nowhere">',
+        '<a href="#nowhere">',
+        '<img src="_images/no.png">',
+        '<link rel="stylesheet" href="no.css?v=1">',
+        '<script src="no.js?v=1">',
+        '<form action="no.html">',
+        '<link rel="stylesheet" href="style.css">',
+    ],
+)
+def test_a_planted_dead_link_is_found(planted, tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "page.html").write_text(
+        '<p id="here"></p><a href="../index.html#top">'
+    )
+    (tmp_path / "style.css").write_text(
+        "p { background: url('no.png') }" if "style" in planted else ""
+    )
+    alive = '<h1 id="top"><a href="book/page.html#here"><a href="#top"><a href="https://elsewhere.example/no">'
+    (tmp_path / "index.html").write_text(alive)
+    assert not dead_links(tmp_path)
+    (tmp_path / "index.html").write_text(alive + planted)
+    (dead,) = dead_links(tmp_path)
+    assert (
+        re.search(r'="([^"]*)"[^=]*$', planted)[1] in dead
+        or dead == "style.css: no.png"
+    )
+
+
+def test_the_errata_lead_to_the_traps_of_every_chapter(html):
+    links = Links((html / "book" / "errata.html").read_text("utf-8")).targets
+    chapters = [f"{path.name}#traps" for path in sorted(html.glob("book/[0-9]*.html"))]
+    assert [link for link in links if link.endswith("#traps")] == chapters
+
+
+def test_the_map_leads_to_every_chapter(html):
+    text = (html / "book" / "index.html").read_text("utf-8")
+    links = re.findall(
+        r'<a [^>]*href="((\d\d)_[^"]*)"><span[^>]*><strong>(\d+)</strong> ([^<]+)', text
+    )
+    assert {int(number) for *_, number, _ in links} == set(range(1, 12))
+    for address, file, number, words in links:
+        assert int(file) == int(number), address
+        assert len(words) > 5
+        assert "#" in address
+
+
+def loaded(page):
+    """The files that a page loads, without fonts and MathJax."""
+    tags = re.findall(r"<(?:img|script|link)\b[^>]*>", page.read_text("utf-8"))
+    found = [
+        re.search(r'(?:src|href)="([^"#?]+\.(?:png|svg|js|css))', tag) for tag in tags
+    ]
+    paths = {
+        Path(os.path.normpath(page.parent / one[1]))
+        for one in found
+        if one and ":" not in one[1]
+    }
+    return [path for path in paths if "mathjax" not in path.parts]
+
+
+def test_no_chapter_is_heavy(html):
+    for page in html.glob("book/[0-9]*.html"):
+        files = loaded(page)
+        assert any(path.suffix == ".css" for path in files)
+        shown = [page, *(path for path in files if path.suffix in {".png", ".svg"})]
+        assert sum(path.stat().st_size for path in shown) < HEAVY, page.name
+        sent = [len(gzip.compress(path.read_bytes())) for path in (page, *files)]
+        assert sum(sent) < HEAVY, page.name
+
+
+def test_no_page_of_the_reference_is_heavy(html):
+    for page in html.glob("book/api*.html"):
+        assert page.stat().st_size < 500_000, page.name
+
+
+def figures(notebook):
+    """The pictures that a notebook holds, as bytes."""
+    cells = nbformat.read(notebook, 4).cells
+    outputs = [
+        output.get("data", {}) for cell in cells for output in cell.get("outputs", [])
+    ]
+    return [
+        base64.b64decode(data["image/png"]) for data in outputs if "image/png" in data
+    ]
+
+
+def colours(file):
+    return np.asarray(Image.open(file).convert("RGB"), int)
+
+
+def test_every_figure_looks_as_in_its_notebook(html):
+    for notebook in ROOT.glob("book/[0-9]*.ipynb"):
+        for figure in figures(notebook):
+            path = html / "_images" / f"{hashlib.sha256(figure).hexdigest()}.png"
+            assert np.abs(colours(path) - colours(io.BytesIO(figure))).max() <= UNSEEN
+            assert path.stat().st_size < len(figure)
+
+
+def test_a_figure_keeps_its_colours_if_a_palette_would_change_them(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (60, 60, 3), np.uint8)
+    for name, figure in {"grey": noise[..., [0, 0, 0]], "noise": noise}.items():
+        path = tmp_path / f"{name}.png"
+        Image.fromarray(figure).save(path)
+        before = path.read_bytes()
+        take_fewer_colours(path)
+        assert np.array_equal(colours(path), figure)
+        assert (path.read_bytes() == before) == (name == "noise")
+
+
+def test_icons_are_drawn_in_place_and_no_page_searches_before_it_is_asked(html):
+    for page in (html / "search.html", *html.glob("book/*.html")):
+        text = page.read_text("utf-8")
+        assert not re.findall(r"<i [^>]*fa-|fontawesome\.js", text)
+        assert text.count('<svg class="svg-inline--fa') > 8
+        assert ("searchindex.js" in text) == (page.name == "search.html")
+        if page.name != "search.html":
+            assert not re.findall(
+                r'<script src="(?![^"]*documentation_options)[^"]*">', text
+            )
+
+
+def test_an_icon_that_is_not_known_is_an_error(tmp_path):
+    icons = '{moon:[384,512,[127769,9214],"f186","M223.5 32z"]}'
+    assert 'd="M223.5 32z"' in lighter(
+        '<i class="theme fa-solid fa-moon"></i>', icons, tmp_path
+    )
+    with pytest.raises(ValueError, match="fa-ghost"):
+        lighter('<i class="fa-solid fa-ghost"></i>', icons, tmp_path)
+
+
+def test_the_pictures_of_the_map_are_those_of_the_package():
+    text = (ROOT / "book" / "index.md").read_text("utf-8")
+    drawn = {
+        name: np.asarray(draw(weights), int) for name, weights in pictures().items()
+    }
+    assert {path.stem for path in FOLDER.iterdir()} == drawn.keys()
+    assert set(re.findall(r"_static/map/(\w+)\.png", text)) == drawn.keys()
+    for name, shades in drawn.items():
+        path = FOLDER / f"{name}.png"
+        assert path.stat().st_size < 2000
+        assert np.abs(np.asarray(Image.open(path), int) - shades).max() <= 1, (
+            "run book/tools/map_pictures.py"
+        )
+
+
+def test_code_has_no_marks_for_what_looks_like_the_rest(html):
+    style = (html / "_static" / "pygments.css").read_text("utf-8")
+    for theme in ("light", "dark"):
+        plain = re.search(
+            rf'{theme}"\] \.highlight \{{ background: [^;]*; color: (#\w+)', style
+        )[1]
+        for name in ("n", "nn", "p", "w"):
+            rule = re.search(rf'{theme}"\] \.highlight \.{name} \{{ ([^}}]*)', style)
+            assert rule is None or rule[1].strip() == f"color: {plain}"
+    assert not re.findall(
+        r'<span class="(?:n|nn|p|w)">',
+        (html / "book" / "02_bahdanau.html").read_text("utf-8"),
+    )
+
+
+def test_mathjax_is_complete(html):
+    mathjax = html / "_static" / "mathjax"
+    assert 'src="../_static/mathjax/startup.js"' in (
+        html / "book" / "notation.html"
+    ).read_text("utf-8")
+    assert (mathjax / "startup.js").is_file()
+    assert (mathjax / "tex-chtml.js").is_file()  # which makes the PDF
+    assert (mathjax / "input" / "tex" / "extensions" / "ams.js").is_file()
+    assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
+
+
+def test_folded_cells_carry_their_title(html):
+    for page in html.glob("book/[0-9]*.html"):
+        text = page.read_text("utf-8")
+        assert '<summary><p class="admonition-title">Setup</p></summary>' in text
+        assert "Show code cell" not in text
+
+
+def test_the_reference_has_every_module_of_the_package():
+    folder = Path(companion.__file__).parent
+    paths = [
+        path.relative_to(folder.parent).with_suffix("") for path in folder.rglob("*.py")
+    ]
+    modules = {
+        ".".join(path.parts).removesuffix(".__init__")
+        for path in paths
+        if path.stem != "__main__"
+    }
+    empty = {"companion", "companion.data", "companion.experiments"}
+    pages = [path.read_text("utf-8") for path in ROOT.glob("book/api*.md")]
+    described = re.findall(r"automodule:: ([\w.]+)", "".join(pages))
+    assert set(described) == modules - empty
+    assert len(described) == len(set(described))
+
+
+def test_no_file_has_an_address_of_its_own():
+    known = {f"git+{repository_url()}", repository_url()} - {"git+", ""}
+    colab = "colab.research.google.com/github/" + "/".join(
+        repository_url().split("/")[-2:]
+    )
+    for path in tracked_files():
+        if path.suffix not in {".png", ".ico", ".woff"}:
+            for address in ADDRESS.findall(path.read_text("utf-8")):
+                mine = address in known or (
+                    repository_url() and address.startswith(colab)
+                )
+                assert mine, f"{path.relative_to(ROOT)} names {address}"
+    assert "[project.urls]" not in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_the_readme_is_stamped():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    notebooks = sorted(
+        path.relative_to(ROOT) for path in ROOT.glob("book/[0-9]*.ipynb")
+    )
+    assert README_PART.search(readme)
+    assert readme == stamp_readme(readme, repository_url(), notebooks), (
+        "run `make stamp`"
+    )
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A copy of the book, its chapters alone, that has a public address."""
+    copy = tmp_path_factory.mktemp("elsewhere") / "book"
+    for path in tracked_files():
+        target = copy / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    config = copy / "_config.yml"
+    text, count = re.subn(
+        r'(?m)^  url: ".*"$', f'  url: "{EXAMPLE}"', config.read_text()
+    )
+    assert count == 1
+    config.write_text(text)
+    contents = {"format": "jb-book", "root": "book/notation", "chapters": []}
+    contents["chapters"] = [
+        {"file": f"book/{path.name}"} for path in sorted(copy.glob("book/[0-9]*.ipynb"))
+    ]
+    (copy / "_toc.yml").write_text(yaml.safe_dump(contents))
+    stamp(copy)
+    return copy
+
+
+def test_with_an_address_every_place_names_it(elsewhere):
+    git = f"git+{EXAMPLE}"
+    chapters = sorted(elsewhere.glob("book/[0-9]*.md"))
+    assert chapters
+    for chapter in chapters:
+        assert chapter.read_text("utf-8").count(git) == 1
+        assert chapter.with_suffix(".ipynb").read_text("utf-8").count(git) == 1
+        assert f"{IN_COLAB}{chapter.stem}.ipynb" in (elsewhere / "README.md").read_text(
+            "utf-8"
+        )
+
+
+def test_with_an_address_a_chapter_has_a_button_that_opens_it_in_colab(elsewhere):
+    build = "from jupyter_book.cli.main import main; main()"
+    command = [sys.executable, "-c", build, "build", "."]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for page in elsewhere.glob("_build/html/book/[0-9]*.html"):
+        links = set(re.findall(r'href="(https://colab[^"]*)"', page.read_text("utf-8")))
+        assert links == {f"{IN_COLAB}{page.stem}.ipynb"}
+
+
+@pytest.mark.skipif(bool(repository_url()), reason="this book has an address")
+def test_without_an_address_no_page_has_a_colab_button(html):
+    for page in html.glob("book/*.html"):
+        assert not re.findall(
+            r'href="[^"]*(?:colab\.|executablebooks/jupyter-book)[^"]*"',
+            page.read_text("utf-8"),
+        )
+
+
+def test_a_browser_finds_an_icon_at_the_root(html):
+    assert (html / "favicon.ico").read_bytes().startswith(b"\x00\x00\x01\x00")

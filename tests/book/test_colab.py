@@ -1,0 +1,197 @@
+"""In a fresh environment like Colab's, the package installs alone, and notebooks run by their own first cell.
+
+The versions are those seen in Colab in August 2026, but for torch, which is the one that the lock names.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from stamp import setup_source
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+LOCKED = re.search(
+    r"^torch==([\d.]+)", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE
+)[1]
+KEPT = {"torch": LOCKED, "numpy": "2.1.3", "matplotlib": "3.10.0"}
+REST = {"einops": "0.8.2", "ipython": "7.34.0", "ipykernel": "6.17.1"}
+NEED_EXTRAS = (
+    "companion.data.download",
+    "companion.data.imdb",
+    "companion.data.multi30k",
+    "companion.experiments",
+)
+
+
+class Colab:
+    """A fresh environment with Colab's versions, a module ``google.colab`` and a kernel."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.python = (
+            folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+        )
+        run(sys.executable, "-m", "venv", folder / "env")
+        wanted = [f"{name}=={version}" for name, version in (KEPT | REST).items()]
+        run(self.python, "-m", "pip", "install", "--quiet", "--no-compile", *wanted)
+        assert not self.has_companion()
+        packages = Path(self("import sysconfig; print(sysconfig.get_path('purelib'))"))
+        (packages / "google" / "colab").mkdir(parents=True)
+        (packages / "google" / "colab" / "__init__.py").touch()
+        kernel = folder / "kernels" / "colab"
+        kernel.mkdir(parents=True)
+        command = [
+            str(self.python),
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            "{connection_file}",
+        ]
+        description = {"argv": command, "display_name": "Colab", "language": "python"}
+        (kernel / "kernel.json").write_text(json.dumps(description))
+
+    def __call__(self, code: str) -> str:
+        """What ``code`` prints there."""
+        return run(self.python, "-c", code, cwd=self.folder).strip()
+
+    def versions(self) -> dict[str, str]:
+        """The versions of what an installation must leave alone."""
+        code = f"import importlib.metadata as m; print(*(m.version(name) for name in {list(KEPT)}))"
+        found = self(code).split()
+        return {
+            name: version.partition("+")[0]
+            for name, version in zip(KEPT, found, strict=True)
+        }
+
+    def has_companion(self) -> bool:
+        """Whether the package can be imported there."""
+        return (
+            self(
+                "import importlib.util as u; print(u.find_spec('companion') is not None)"
+            )
+            == "True"
+        )
+
+    def remove_companion(self) -> None:
+        """As it was before any test."""
+        run(self.python, "-m", "pip", "uninstall", "--quiet", "--yes", "companion")
+        assert not self.has_companion()
+
+    def execute(self, notebook, source: str = "") -> subprocess.CompletedProcess:
+        """Run a notebook there, all cells, in an otherwise empty folder, by a process of its own."""
+        working = self.folder / "content"
+        shutil.rmtree(working, ignore_errors=True)
+        working.mkdir()
+        nbformat.write(notebook, working / "notebook.ipynb")
+        environment = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("COMPANION", "PYTHON"))
+        }
+        environment |= {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": str(self.folder)}
+        environment |= {"COMPANION_REPOSITORY": source} if source else {}
+        command = [
+            sys.executable,
+            "-c",
+            "from nbclient.cli import main; main()",
+            "notebook.ipynb",
+        ]
+        command += ["--kernel_name=colab", "--timeout=-1"]
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=working, env=environment
+        )
+
+
+def run(*command, cwd=ROOT) -> str:
+    result = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, cwd=cwd
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def colab(tmp_path_factory):
+    return Colab(tmp_path_factory.mktemp("colab"))
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """The working tree as it is now, uncommitted files too, as a git repository of its own."""
+    clone = tmp_path_factory.mktemp("repository") / "clone"
+    for name in run(
+        "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"
+    ).split("\0"):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, clone / name)
+    run("git", "init", "--quiet", cwd=clone)
+    run("git", "add", "--all", cwd=clone)
+    settings = (
+        "user.name=test",
+        "user.email=test@localhost",
+        "commit.gpgsign=false",
+        f"core.hooksPath={os.devnull}",
+    )
+    options = (part for setting in settings for part in ("-c", setting))
+    run("git", *options, "commit", "--quiet", "--message", "as it is", cwd=clone)
+    return f"git+{clone.as_uri()}"
+
+
+@pytest.fixture(autouse=True)
+def without_companion(colab):
+    colab.remove_companion()
+
+
+def test_without_an_address_the_setup_cell_says_what_to_set(colab):
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(setup_source(""))]
+    )
+    result = colab.execute(notebook)
+    assert result.returncode != 0
+    assert re.search(
+        r"(?s)COMPANION_REPOSITORY.*repository\.url in _config\.yml", result.stderr
+    ), result.stderr
+    assert not colab.has_companion()
+
+
+def test_notebook(changed, colab, repository):
+    result = colab.execute(nbformat.read(changed, as_version=4), repository)
+    assert result.returncode == 0, result.stderr
+    assert colab.has_companion()
+    assert colab.versions() == KEPT
+
+
+def test_the_wheel_without_extras_imports_all_that_needs_none_and_runs_the_readme(
+    colab, tmp_path
+):
+    run(
+        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path
+    )
+    run(colab.python, "-m", "pip", "install", "--quiet", next(tmp_path.glob("*.whl")))
+    paths = sorted((ROOT / "companion").rglob("*.py"))
+    names = [
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in paths
+    ]
+    names = [
+        name.removesuffix(".__init__")
+        for name in names
+        if not name.startswith(NEED_EXTRAS)
+    ]
+    colab(f"import importlib; [importlib.import_module(name) for name in {names}]")
+    colab(
+        re.search(
+            r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+        )[1]
+    )
+    assert colab.versions() == KEPT

@@ -1,0 +1,229 @@
+"""The notebooks are what their texts say, have run, read well everywhere, and come out the same twice."""
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import nbformat
+import pytest
+import yaml
+from notebooks import chapters, main, merge, read
+from stamp import repository_url, setup_source, stamp_source
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+BOOK = ROOT / "book"
+NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
+DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def load(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(path):
+    return [cell for cell in load(path).cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def test_there_are_notebooks_and_each_has_its_text():
+    assert NOTEBOOKS
+    assert [path.stem for path in NOTEBOOKS] == [path.stem for path in chapters()]
+
+
+def test_every_notebook_is_in_the_table_of_contents():
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    files = {
+        chapter["file"] for part in contents["parts"] for chapter in part["chapters"]
+    }
+    assert {file for file in files if file.endswith(".ipynb")} == {
+        f"book/{path.name}" for path in NOTEBOOKS
+    }
+
+
+@each_notebook
+def test_text_and_notebook_agree(path):
+    expected, stored = read(path.with_suffix(".md")), load(path)
+    for cell in (*expected.cells, *stored.cells):
+        cell.pop("outputs", None)
+        cell.pop("execution_count", None)
+    assert [dict(cell) for cell in stored.cells] == [
+        dict(cell) for cell in expected.cells
+    ], "run `make notebooks`"
+    assert stored.metadata == expected.metadata
+
+
+@each_notebook
+def test_every_code_cell_has_run_in_order_and_without_error(path):
+    cells = code_cells(path)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+
+
+@each_notebook
+def test_nothing_is_stored_that_another_run_would_change(path):
+    for cell in code_cells(path):
+        assert "execution" not in cell.metadata
+        for output in cell.outputs:
+            assert output.get("name") != "stderr"
+            assert not [kind for kind in output.get("data", {}) if "widget" in kind]
+
+
+@each_notebook
+def test_at_least_half_of_the_outputs_are_compared(path):
+    cells = code_cells(path)
+    ignored = [cell for cell in cells if "nbval-ignore-output" in tags(cell)]
+    assert len(ignored) <= len(cells) / 2
+    assert not [
+        cell for cell in cells if "nbval-skip" in tags(cell) or "NBVAL" in cell.source
+    ]
+
+
+@each_notebook
+def test_every_figure_has_a_caption_and_an_alternative_text(path):
+    for cell in code_cells(path):
+        if any("image/png" in output.get("data", {}) for output in cell.outputs):
+            settings = cell.metadata.get("mystnb", {})
+            assert settings.get("figure", {}).get("caption"), cell.source
+            alternative = settings.get("image", {}).get("alt", "")
+            assert len(alternative) > 20, cell.source
+            assert not alternative.endswith((".png", ".svg")), cell.source
+
+
+@each_notebook
+def test_text_needs_no_engine_but_markdown(path):
+    for cell in load(path).cells:
+        if cell.cell_type == "markdown":
+            assert not DIRECTIVE.search(cell.source), cell.source
+            assert not cell.get("attachments")
+
+
+@each_notebook
+def test_solutions_are_folded_in_the_book_and_in_colab(path):
+    for cell in code_cells(path):
+        titled = cell.source.startswith("#@title Solution")
+        folded = "hide-cell" in tags(cell) and not cell.source.startswith(
+            "#@title Setup"
+        )
+        assert titled == folded, cell.source
+        if titled:
+            assert cell.metadata.get("cellView") == "form", cell.source
+
+
+@each_notebook
+def test_the_first_code_cell_is_the_setup_cell_of_all(path):
+    setup = code_cells(path)[0]
+    assert setup.source == setup_source(repository_url()).rstrip("\n"), (
+        "run `make stamp`"
+    )
+    assert tags(setup) == ["hide-cell", "nbval-ignore-output"]
+    assert setup.metadata.cellView == "form"
+    assert not setup.outputs
+
+
+def test_a_chapter_without_setup_cell_is_refused():
+    with pytest.raises(
+        ValueError, match=r"x\.md: the first code cell must be the setup cell"
+    ):
+        stamp_source("# Title\n\n```{code-cell} ipython3\nprint(1)\n```\n", "", "x.md")
+
+
+def test_pieces_of_printed_text_are_joined():
+    def printed(text, name="stdout"):
+        return nbformat.v4.new_output("stream", name=name, text=text)
+
+    figure = nbformat.v4.new_output("display_data")
+    assert merge([printed("a"), printed("b"), figure, printed("c")]) == [
+        printed("ab"),
+        figure,
+        printed("c"),
+    ]
+
+
+def test_an_unknown_chapter_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no chapter 99_nothing in"):
+        main(["99_nothing", "--output", str(tmp_path)])
+
+
+def generate(*arguments, cwd=ROOT):
+    command = [
+        sys.executable,
+        str(cwd / "book" / "tools" / "notebooks.py"),
+        *map(str, arguments),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def small_book(tmp_path):
+    """A copy of the tools, beside a book of one chapter whose last cell fails."""
+    tools = tmp_path / "book" / "tools"
+    tools.mkdir(parents=True)
+    for tool in (BOOK / "tools").glob("*.py"):
+        (tools / tool.name).write_text(tool.read_text("utf-8"), "utf-8")
+    (tmp_path / "_config.yml").write_text("repository: {url: ''}\n")
+    (tmp_path / "README.md").write_text("")
+    cells = [
+        "#@title Setup",
+        "import sys; print('told'); print('progress', file=sys.stderr)",
+        "1 / 0",
+    ]
+    text = "\n\n".join(f"```{{code-cell}} ipython3\n{cell}\n```" for cell in cells)
+    (tmp_path / "book" / "01_first.md").write_text(text + "\n")
+    return tmp_path
+
+
+def test_a_failing_cell_writes_nothing(small_book):
+    old = small_book / "book" / "01_first.ipynb"
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("#@title Setup", id="old")]
+    )
+    old.write_text(nbformat.writes(notebook))
+    result = generate(cwd=small_book)
+    assert result.returncode == 1
+    assert "01_first.md: nothing written, a cell failed" in result.stderr
+    assert "ZeroDivisionError" in result.stderr
+    assert load(old).cells[0].id == "old"
+    assert not list(small_book.rglob("*.unfinished"))
+
+
+def test_what_is_printed_is_stored_and_progress_is_not(small_book):
+    text = small_book / "book" / "01_first.md"
+    text.write_text(text.read_text().replace("1 / 0", "2 + 2"))
+    result = generate(cwd=small_book)
+    assert result.returncode == 0, result.stderr
+    printed, four = (
+        cell.outputs for cell in code_cells(text.with_suffix(".ipynb"))[1:]
+    )
+    assert [output.text for output in printed] == ["told\n"]
+    assert four[0].data["text/plain"] == "4"
+
+
+def without_times(path):
+    """The notebook, but for what cells printed that say they measure time."""
+    notebook = load(path)
+    for cell in notebook.cells:
+        if "measures-time" in tags(cell):
+            assert "nbval-ignore-output" in tags(cell), cell.source
+            cell.outputs = []
+    return nbformat.writes(notebook)
+
+
+def test_two_runs_give_the_same_bytes_but_for_times(changed, tmp_path):
+    folders = [tmp_path / "first", tmp_path / "second"]
+    with ThreadPoolExecutor() as pool:
+        results = list(
+            pool.map(lambda folder: generate(changed.stem, "--output", folder), folders)
+        )
+    assert not [result.stderr for result in results if result.returncode]
+    first, second = (without_times(folder / changed.name) for folder in folders)
+    assert first == second

@@ -1,0 +1,167 @@
+"""What a browser gets: pages that say what they are, whose parts keep their place, and a map to walk on."""
+
+import re
+
+import pytest
+
+from tests.book.conftest import MATH_IS_SET
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+PAGES = sorted(path.name for path in ROOT.glob("_build/html/book/*.html"))
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+# Pages with formulas, pictures, wide tables or long words where one looks first.
+FIRST_SEEN = [
+    "index",
+    "03_attention",
+    "06_transformer",
+    "errata",
+    "glossary",
+    "api_attention",
+]
+NOTE_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver(list => {
+    for (const shift of list.getEntries()) window.shifted += shift.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture
+def visit(browser, html):
+    """Open a page of the book, from the disk, on a screen of a size."""
+    contexts = []
+
+    def open_page(name, screen=DESKTOP, before=lambda page: None):
+        contexts.append(browser.new_context(viewport=screen, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        before(page)
+        page.goto((html / "book" / name).as_uri())
+        page.wait_for_function(MATH_IS_SET)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_its_language_its_title_and_what_it_is_about(name, html):
+    head, body = (html / "book" / name).read_text("utf-8").split("<body", 1)
+    heading = re.search(r"<h1>(.*?)<a", body)[1]
+    assert re.search(r'<html lang="en"', head)
+    assert heading in re.search(r"<title>(.*?)</title>", head)[1]
+    (description,) = re.findall(r'<meta name="description" content="([^"]*)" />', head)
+    assert 20 <= len(description) <= 200
+    assert "\n" not in description
+
+
+def test_no_two_pages_say_the_same_of_themselves(html):
+    texts = [(html / "book" / name).read_text("utf-8") for name in PAGES]
+    for pattern in (r"<title>(.*?)</title>", r'name="description" content="([^"]*)"'):
+        found = [re.search(pattern, text)[1] for text in texts]
+        assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_room_of_every_picture_is_known_before_it_comes(name, html):
+    for picture in re.findall(
+        r"<img\b[^>]*>", (html / "book" / name).read_text("utf-8")
+    ):
+        assert (
+            re.search(r'\bwidth="\d+" height="\d+"', picture) or "data:" in picture
+        ), picture
+
+
+def come_late(page):
+    """Let formulas be set long after the page is painted, as over a slow line, and note what moves."""
+    page.add_init_script(NOTE_SHIFTS)
+    page.route(
+        "**/mathjax/startup.js*",
+        lambda route: (page.wait_for_timeout(400), route.continue_()),
+    )
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", FIRST_SEEN)
+def test_little_moves_while_a_page_loads(name, screen, visit):
+    page = visit(f"{name}.html", screen, come_late)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.shifted") < 0.1
+
+
+def test_a_page_that_moves_is_noticed(visit):
+    page = visit("index.html", DESKTOP, come_late)
+    page.evaluate("document.querySelector('article').style.paddingTop = '500px'")
+    page.wait_for_function("window.shifted > 0.1")
+
+
+def test_formulas_are_set_a_few_at_a_time(visit):
+    def count(page):
+        page.add_init_script(
+            "window.batches = []; addEventListener('load', () => setInterval(() => "
+            "window.batches.push(document.querySelectorAll('mjx-container').length), 1))"
+        )
+
+    counts = visit("06_transformer.html", before=count).evaluate("window.batches")
+    assert len(set(counts)) > 5
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_map_is_large_enough_for_a_finger_and_in_one_order(screen, visit):
+    page = visit("index.html", screen)
+    cards = page.locator(".look ul li").all()
+    boxes = [card.bounding_box() for card in cards]
+    assert len(boxes) > 20
+    for box in boxes:
+        assert box["height"] >= 44
+        assert box["width"] >= 120
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= screen["width"]
+    rows = [box["y"] for box in boxes]
+    assert rows == sorted(rows)
+    stages = [
+        stage.bounding_box()["y"] for stage in page.locator(".look > li > p").all()
+    ]
+    assert stages == sorted(stages)
+
+
+def test_a_click_anywhere_on_a_card_opens_its_section(visit):
+    page = visit("index.html")
+    card = page.locator(".look ul li").last
+    goal = card.locator("a").evaluate("link => link.href")
+    card.click(position={"x": 5, "y": 5})
+    page.wait_for_url(goal)
+    assert (
+        page.evaluate(
+            "document.querySelector(location.hash).getBoundingClientRect().top"
+        )
+        < DESKTOP["height"]
+    )
+
+
+def test_the_keyboard_walks_over_the_map_and_shows_where_it_is(visit):
+    page = visit("index.html")
+    links = page.locator(".look a")
+    links.first.focus()
+    for index in range(links.count()):
+        here = links.nth(index)
+        assert here.evaluate("link => link === document.activeElement")
+        assert here.evaluate(
+            "link => getComputedStyle(link).outlineStyle !== 'none' || "
+            "getComputedStyle(link).boxShadow !== 'none'"
+        )
+        page.keyboard.press("Tab")
+
+
+@pytest.mark.parametrize("name", ["index.html", "02_bahdanau.html"])
+def test_what_is_pressed_is_large_enough_on_a_phone(name, visit):
+    page = visit(name, PHONE)
+    for button in page.locator(
+        "header button, .bd-header-article button, article summary, .prev-next-footer a"
+    ).all():
+        if button.is_visible():
+            box = button.bounding_box()
+            assert min(box["width"], box["height"]) >= 24, button.evaluate(
+                "element => element.outerHTML"
+            )

@@ -1,0 +1,365 @@
+"""What every encoder–decoder promises. A new one joins with one row in ``tiny.MODELS``."""
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck
+from torch.func import functional_call
+
+from companion.attention import record_weights
+from companion.data.vocabulary import pad
+from companion.decoding import beam_search, greedy, map_state, tensors
+from tests import reference
+from tests.tiny import (
+    ATTENTIVE,
+    COMPILED,
+    GLOBAL,
+    GROWING,
+    MODELS,
+    SOURCE,
+    TARGET,
+    TARGET_WORDS,
+    close,
+    sentences,
+)
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    torch.manual_seed(0)
+    return MODELS[request.param]()
+
+
+def stepwise(model, source, target):
+    """Logits and weights, one step at a time."""
+    state, logits, weights = model.start(source), [], []
+    for token in target.unbind(1):
+        step = model.step(token, state)
+        state = step.state
+        logits.append(step.logits)
+        weights.append(step.weights)
+    return torch.stack(logits, 1), None if weights[0] is None else torch.stack(
+        weights, 1
+    )
+
+
+def separate(seen):
+    """A hook that replaces a module's output by a leaf of the same value, which ``seen`` gets."""
+
+    def hook(module, inputs, output):
+        seen.append(output.detach().requires_grad_())
+        return seen[-1]
+
+    return hook
+
+
+def log_probs_of(model, source, written):
+    """log p(sentence | source) of each sentence, all of them and all their words at once."""
+    target = pad([[1, *sentence[:-1]] for sentence in written])
+    log_probs = model(source.expand(len(written), -1), target).log_softmax(-1)
+    return {
+        sentence: sum(
+            log_probs[row, t, token].item() for t, token in enumerate(sentence)
+        )
+        for row, sentence in enumerate(written)
+    }
+
+
+# Stepwise and teacher-forced
+
+
+def test_stepwise_is_the_same_as_teacher_forced(model):
+    close(stepwise(model, SOURCE, TARGET)[0], model(SOURCE, TARGET))
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_where_it_looked_is_what_record_weights_sees(name):
+    model = MODELS[name]()
+    _, expected = stepwise(model, SOURCE, TARGET)
+    with record_weights(model) as maps:
+        model(SOURCE, TARGET)
+    close(torch.cat(maps["decoder.attention"], 1), expected)
+
+
+@pytest.mark.parametrize("name", GLOBAL)
+def test_weights_sum_to_one_over_the_words_of_the_source(name):
+    _, weights = stepwise(MODELS[name](), SOURCE, TARGET)
+    close(weights.sum(-1), torch.ones(TARGET.shape, dtype=torch.float64))
+    assert (weights.transpose(1, 2)[SOURCE == 0] == 0).all()
+    assert (weights.transpose(1, 2)[SOURCE != 0] > 0).all()
+
+
+# Search
+
+
+@pytest.mark.parametrize("max_length", [1, 7])
+def test_a_beam_of_one_is_greedy(model, max_length):
+    one = beam_search(model.step, model.start(SOURCE), max_length, 1)
+    best = greedy(model.step, model.start(SOURCE), max_length)
+    assert torch.equal(one.tokens[:, 0], best.tokens)
+    close(one.log_probs[:, 0], best.log_probs)
+    if best.weights is not None:
+        close(one.weights[:, 0], best.weights)
+
+
+def test_greedy_takes_the_most_probable_word_after_what_it_wrote(model):
+    found = greedy(model.step, model.start(SOURCE), 6)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        target, total = [1], 0.0
+        while len(target) <= 6 and target[-1] != 2:
+            log_prob, token = (
+                model(sentence[None], torch.tensor([target]))[0, -1]
+                .log_softmax(-1)
+                .max(-1)
+            )
+            target.append(int(token))
+            total += log_prob.item()
+        assert found.tokens[row].tolist() == target[1:] + [0] * (
+            found.tokens.shape[1] - len(target) + 1
+        )
+        assert found.log_probs[row].item() == pytest.approx(total, abs=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
+    space = list(reference.all_sentences(TARGET_WORDS, 3))
+    found = beam_search(model.step, model.start(SOURCE), 3, len(space), penalty)
+    for row, source in enumerate(sentences(SOURCE)):
+        log_probs = log_probs_of(model, source, space)
+        expected = reference.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
+        for place, (sentence, log_prob) in enumerate(expected):
+            assert found.log_probs[row, place].item() == pytest.approx(
+                log_prob, abs=1e-9
+            )
+            assert found.tokens[row, place].tolist() == [
+                *sentence,
+                *[0] * (3 - len(sentence)),
+            ]
+
+
+# Padding
+
+
+def test_a_batch_with_padding_is_the_same_as_each_sentence_alone(model):
+    together = model(SOURCE, TARGET)
+    targets = sentences(TARGET)
+    for row, (source, target) in enumerate(
+        zip(sentences(SOURCE), targets, strict=True)
+    ):
+        close(together[row, : len(target)], model(source[None], target[None])[0])
+
+
+@pytest.mark.parametrize("more", [1, 5])
+def test_more_padding_changes_no_result_and_no_gradient(model, more):
+    def loss_and_gradients(source, target):
+        logits = model(source, target)[:, : TARGET.shape[1]]
+        used = (TARGET != 0)[..., None]
+        loss = (logits.log_softmax(-1) * used).square().sum()
+        return logits, torch.autograd.grad(loss, list(model.parameters()))
+
+    logits, gradients = loss_and_gradients(SOURCE, TARGET)
+    padded = nn.functional.pad(SOURCE, (0, more)), nn.functional.pad(TARGET, (0, more))
+    more_logits, more_gradients = loss_and_gradients(*padded)
+    close(more_logits, logits)
+    for (name, _), found, expected in zip(
+        model.named_parameters(), more_gradients, gradients, strict=True
+    ):
+        assert expected.abs().sum() > 0, name
+        close(found, expected)
+
+
+def test_the_vector_of_padding_in_the_source_does_not_matter(model):
+    before = model(SOURCE, TARGET)
+    model.encoder.embedding.weight.data[0] = 1e3
+    close(model(SOURCE, TARGET), before)
+
+
+def test_searches_do_not_see_padding(model):
+    padded = nn.functional.pad(SOURCE, (0, 4))
+    for search in (
+        lambda s: greedy(model.step, s, 5),
+        lambda s: beam_search(model.step, s, 5, 3),
+    ):
+        one, other = search(model.start(SOURCE)), search(model.start(padded))
+        assert torch.equal(one.tokens, other.tokens)
+        close(one.log_probs, other.log_probs)
+
+
+# The future
+
+
+def test_the_future_never_leaks(model):
+    seen = []
+    model.decoder.embedding.register_forward_hook(separate(seen))
+    logits = model(SOURCE, TARGET)
+    (words,) = seen
+    for t in range(TARGET.shape[1]):
+        (gradient,) = torch.autograd.grad(
+            logits[:, t].square().sum(), words, retain_graph=True
+        )
+        assert torch.equal(gradient[:, t + 1 :], torch.zeros_like(gradient[:, t + 1 :]))
+        assert (gradient[:, : t + 1] != 0).any(-1).all()  # and all of the past arrives
+
+
+def test_every_word_of_the_source_arrives(model):
+    seen = []
+    model.encoder.embedding.register_forward_hook(separate(seen))
+    model(SOURCE, TARGET[:, :1]).square().sum().backward()
+    (words,) = seen
+    assert torch.equal((words.grad != 0).any(-1), SOURCE != 0)
+
+
+# The state
+
+
+def test_the_batch_axis_is_first_in_every_tensor_of_the_state(model):
+    state = model.start(SOURCE)
+    for token in TARGET.unbind(1):
+        assert all(x.shape[0] == len(SOURCE) for x in tensors(state))
+        state = model.step(token, state).state
+
+
+def test_reordering_then_stepping_is_stepping_then_reordering(model):
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    state = model.step(TARGET[:, 0], model.start(SOURCE)).state
+    token = torch.tensor([4, 3, 1])
+    later = map_state(lambda x: x[rows], model.step(token, state))
+    sooner = model.step(token[rows], map_state(lambda x: x[rows], state))
+    for found, expected in zip(tensors(sooner), tensors(later), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_step_leaves_the_state_it_was_given_alone(model):
+    state = model.start(SOURCE)
+    before = [x.clone() for x in tensors(state)]
+    first = model.step(TARGET[:, 0], state).logits
+    assert all(torch.equal(x, y) for x, y in zip(tensors(state), before, strict=True))
+    assert torch.equal(model.step(TARGET[:, 0], state).logits, first)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - set(GROWING)))
+def test_state_has_the_same_shapes_and_types_after_every_step(name):
+    model = MODELS[name]()
+    state = model.start(SOURCE)
+    after = model.step(TARGET[:, 0], state).state
+    assert type(after) is type(state)
+    assert [(x.shape, x.dtype) for x in tensors(after)] == [
+        (x.shape, x.dtype) for x in tensors(state)
+    ]
+
+
+# Economy
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_the_source_is_projected_once(name):
+    model, calls = MODELS[name](), []
+    project = model.decoder.attention.project
+    model.decoder.attention.project = lambda source: calls.append(1) or project(source)
+    model(SOURCE, TARGET)
+    assert len(calls) == 1
+    greedy(model.step, model.start(SOURCE), 6)
+    assert len(calls) == 2
+    beam_search(model.step, model.start(SOURCE), 6, 3)
+    assert len(calls) == 3
+
+
+def test_the_output_layer_is_called_once_in_training(model):
+    calls = []
+    model.decoder.output.register_forward_hook(
+        lambda module, inputs, output: calls.append(output.shape)
+    )
+    model(SOURCE, TARGET)
+    assert calls == [(*TARGET.shape, TARGET_WORDS)]
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.usefixtures("unchecked")
+def test_decoders_compile_as_one_graph(name, device):
+    torch.compiler.reset()
+    model, source, target = (
+        MODELS[name]().to(device),
+        SOURCE.to(device),
+        TARGET.to(device),
+    )
+    state = map_state(torch.Tensor.detach, model.start(source))
+    how = {
+        "fullgraph": True,
+        "backend": "inductor" if device == "cuda" else "aot_eager",
+    }
+    step = torch.compile(model.decoder.step, **how)
+    close(step(target[:, 0], state).logits, model.step(target[:, 0], state).logits)
+    forward = torch.compile(model.decoder.forward, **how)
+    close(forward(target, state), model.decoder(target, state))
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.parametrize("name", ["convs2s", "transformer"])
+@pytest.mark.usefixtures("unchecked")
+def test_models_without_a_recurrence_compile_as_one_graph(name, device):
+    torch.compiler.reset()
+    model, source, target = (
+        MODELS[name]().to(device),
+        SOURCE.to(device),
+        TARGET.to(device),
+    )
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    close(
+        torch.compile(model, fullgraph=True, backend=backend)(source, target),
+        model(source, target),
+    )
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(MODELS) - {"convs2s"})
+)  # some of whose gradients it scales
+def test_gradients_are_right(name):
+    model = MODELS[name]()
+    target = torch.tensor(
+        [[1, 4, 3], [1, 3, 4]]
+    )  # no padding: PyTorch gives its vector no gradient
+    names, parameters = zip(*model.named_parameters(), strict=True)
+
+    def logits(*parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return functional_call(model, given, (SOURCE[:2, :5], target))
+
+    assert gradcheck(logits, parameters, fast_mode=True)
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16", "autocast"])
+def test_every_device_and_precision(model, device, precision):
+    expected = model(SOURCE, TARGET)
+    dtype = torch.float32 if precision == "autocast" else getattr(torch, precision)
+    model.to(device, dtype)
+    source, target = SOURCE.to(device), TARGET.to(device)
+    with torch.autocast(device, torch.bfloat16, enabled=precision == "autocast"):
+        found = model(source, target)
+        sentence = greedy(model.step, model.start(source), 4)
+        beam = beam_search(model.step, model.start(source), 4, 3)
+        loss = nn.functional.cross_entropy(found.flatten(0, 1), target.flatten())
+    if precision != "autocast":
+        assert found.dtype == dtype
+    tolerance = {"float64": 1e-9, "float32": 1e-3}.get(precision, 0.3)
+    torch.testing.assert_close(
+        found.double().cpu(), expected, atol=tolerance, rtol=tolerance
+    )
+    for hypotheses in (sentence, beam):
+        assert hypotheses.tokens.device.type == device
+        assert hypotheses.log_probs.isfinite().all()
+        assert hypotheses.log_probs.dtype == (
+            torch.float64 if precision == "float64" else torch.float32
+        )
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())

@@ -1,0 +1,181 @@
+from collections import Counter
+from datetime import date
+
+import pytest
+
+from companion.data import facts as module
+from companion.data.facts import BLANK, PLACES, Fact, Question, facts, questions, split
+
+SQUARE = [
+    Fact("A", "USD", "en"),
+    Fact("B", "USD", "fr"),
+    Fact("C", "EUR", "en"),
+    Fact("D", "EUR", "fr"),
+]
+MONEY = {"USD": ("us dollar", "dollar des états unis"), "EUR": ("euro", "euro")}
+TONGUE = {"en": ("english", "anglais"), "fr": ("french", "français")}
+
+
+@pytest.fixture(scope="module")
+def real():
+    return facts()
+
+
+def told(asked, place):
+    """The sentence on a place."""
+    sentences = " ".join(asked.document).split(" .")
+    (found,) = [sentence for sentence in sentences if place in sentence]
+    return found
+
+
+def test_facts_are_those_of_the_world(real):
+    assert {
+        Fact("BE", "EUR", "nl"),
+        Fact("BE", "EUR", "fr"),
+        Fact("CH", "CHF", "de"),
+    } <= set(real)
+    assert Fact("BE", "USD", "nl") not in real
+    assert len(real) == len(set(real)) > 400
+
+
+def test_they_are_those_of_one_day(monkeypatch):
+    def currencies(days):
+        monkeypatch.setattr(module, "_DAY", days)
+        return {fact.currency for fact in facts() if fact.territory == "HR"}
+
+    assert currencies(date(2022, 6, 1)) == {"HRK"}
+    assert currencies(date(2023, 6, 1)) == {"EUR"}
+
+
+def test_a_document_tells_the_whole_square_and_names_each_place_twice():
+    behind = {fact.territory: fact for fact in SQUARE}
+    for asked in questions(SQUARE, SQUARE, 60, seed=0):
+        assert set(asked.territories) == set("ABCD")
+        assert asked.candidates == PLACES
+        counts = Counter(asked.document)
+        assert [counts[place] for place in PLACES] == [2] * 4
+        for place, territory in zip(PLACES, asked.territories, strict=True):
+            sentence, fact = told(asked, place), behind[territory]
+            assert MONEY[fact.currency][0] in sentence
+            assert TONGUE[fact.language][0] in sentence
+            asks = (
+                MONEY[fact.currency][1] in " ".join(asked.question),
+                TONGUE[fact.language][1] in asked.question,
+            )
+            assert all(asks) == (place == asked.answer)
+
+
+def test_nothing_but_reading_helps():
+    """No marker, no place in the document and no fact is the answer more often than another."""
+    asked = questions(SQUARE, SQUARE, 800, seed=1)
+    markers = Counter(one.answer for one in asked)
+    order = Counter(
+        list(dict.fromkeys(w for w in one.document if w in PLACES)).index(one.answer)
+        for one in asked
+    )
+    for counts in (
+        markers,
+        order,
+        Counter(one.territories[PLACES.index(one.answer)] for one in asked),
+    ):
+        assert len(counts) == 4
+        assert all(150 < count < 250 for count in counts.values())
+
+
+def test_only_what_is_to_be_asked_about_is_the_answer():
+    asked = questions(SQUARE[1:2], [SQUARE[0], *SQUARE[2:]], 20, seed=6)
+    assert {one.territories[PLACES.index(one.answer)] for one in asked} == {"B"}
+
+
+def test_the_question_has_one_gap_and_both_halves_in_both_orders():
+    asked = questions(SQUARE, SQUARE, 60, seed=2)
+    assert all(
+        one.question[:2] == (BLANK, ":") and one.question.count("et") == 1
+        for one in asked
+    )
+    tongue_first = [
+        " ".join(one.question).index(" et ")
+        > min(
+            " ".join(one.question).find(word)
+            for word in ("anglais", "français")
+            if word in one.question
+        )
+        for one in asked
+    ]
+    assert 0 < sum(tongue_first) < 60
+
+
+def test_a_seed_gives_the_same_questions():
+    assert questions(SQUARE, SQUARE, 9, seed=3) == questions(SQUARE, SQUARE, 9, seed=3)
+    assert questions(SQUARE, SQUARE, 9, seed=3) != questions(SQUARE, SQUARE, 9, seed=4)
+
+
+def test_four_places_are_four_territories():
+    """C, which has both languages, may stand for one of them only."""
+    double = [*SQUARE[:2], SQUARE[2], SQUARE[3], Fact("C", "EUR", "fr")]
+    assert all(
+        len(set(one.territories)) == 4 for one in questions(double, double, 50, seed=0)
+    )
+    with pytest.raises(
+        ValueError, match="about none of 4 facts can be asked among 4 others"
+    ):
+        questions(*[[*SQUARE[:3], Fact("C", "EUR", "fr")]] * 2, 5, seed=0)
+
+
+def test_whole_territories_are_held_out_and_no_value_is_new(real):
+    train, test = split(real, 0.2, seed=1)
+    known = {fact.territory for fact in train}
+    assert len(known) > 50
+    assert len({fact.territory for fact in test}) > 10
+    assert known.isdisjoint(fact.territory for fact in test)
+    assert {fact.currency for fact in test} <= {fact.currency for fact in train}
+    assert {fact.language for fact in test} <= {fact.language for fact in train}
+    assert {(f.currency, f.language) for f in test} <= {
+        (f.currency, f.language) for f in train
+    }
+    words = {
+        word
+        for one in questions(train, train, 1500, seed=0)
+        for word in (*one.document, *one.question)
+    }
+    for one in questions(test, train, 200, seed=1):
+        assert {*one.document, *one.question} <= words
+        answer = one.territories[one.candidates.index(one.answer)]
+        assert answer not in known
+        assert sum(territory in known for territory in one.territories) == 3
+    assert split(real, 0.2, seed=1) == (train, test)
+    assert split(real, 0.2, seed=2) != (train, test)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
+def test_a_share_that_is_none_is_an_error(share):
+    with pytest.raises(ValueError, match=f"between 0 and 1, but is {share}"):
+        split(SQUARE, share, seed=0)
+
+
+def test_too_few_territories_are_an_error():
+    with pytest.raises(
+        ValueError,
+        match="1 of 4 territories held out there are 0 facts to train on and 0 to test",
+    ):
+        split(SQUARE, 0.25, seed=0)
+    with pytest.raises(ValueError, match="0 of 0 territories"):
+        split(SQUARE[:3], 0.25, seed=0)
+    with pytest.raises(
+        ValueError, match="about none of 3 facts can be asked among 3 others"
+    ):
+        questions(SQUARE[:3], SQUARE[:3], 1, seed=0)
+
+
+def test_no_questions_are_an_error():
+    with pytest.raises(
+        ValueError, match="at least one question must be asked for, not 0"
+    ):
+        questions(SQUARE, SQUARE, 0, seed=0)
+
+
+def test_a_question_is_what_it_says():
+    (one,) = questions(SQUARE, SQUARE, 1, seed=0)
+    assert isinstance(one, Question)
+    assert one.answer in one.document
+    assert BLANK not in one.document

@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+import torch
+
+from companion.data.scenes import (
+    BELOW,
+    NAMES,
+    WORDS,
+    Box,
+    Digits,
+    box_of_each_word,
+    draw,
+    handwritten_digits,
+    share_inside,
+    split,
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return handwritten_digits()
+
+
+@pytest.fixture(scope="module")
+def scenes(digits):
+    return draw(digits, 300, seed=0)
+
+
+def names(caption):
+    return [word for word in caption if word in NAMES]
+
+
+def test_the_digits_are_scikit_learns(digits):
+    assert digits.images.shape == (1797, 8, 8)
+    assert digits.images.dtype == np.float32
+    assert digits.images.min() == 0
+    assert digits.images.max() == 1
+    assert np.unique(digits.labels).tolist() == list(range(10))
+
+
+def test_every_image_is_the_digits_that_its_caption_names(digits, scenes):
+    known = {}
+    for image, label in zip(digits.images, digits.labels.tolist(), strict=True):
+        known.setdefault(image.tobytes(), set()).add(label)
+    for image, caption, boxes in zip(*scenes, strict=True):
+        rest = image[0].clone()
+        for name, box in zip(names(caption), boxes, strict=True):
+            inside = image[0, box.top : box.bottom, box.left : box.right].numpy()
+            assert NAMES.index(name) in known[np.ascontiguousarray(inside).tobytes()]
+            rest[box.top : box.bottom, box.left : box.right] = 0
+        assert not rest.any()
+
+
+def test_captions_follow_from_where_the_boxes_stand(scenes):
+    for caption, boxes in zip(scenes.captions, scenes.boxes, strict=True):
+        expected = [names(caption)[0]]
+        for name, last, box in zip(names(caption)[1:], boxes, boxes[1:], strict=False):
+            if box.top >= last.bottom:
+                expected.append(BELOW)
+            else:  # in one row, from left to right
+                assert box.left >= last.right
+                assert abs(box.top - last.top) <= 2
+            expected.append(name)
+        assert list(caption) == expected
+        assert set(caption) <= set(WORDS)
+
+
+def test_boxes_are_on_the_canvas_and_apart(scenes):
+    for boxes in scenes.boxes:
+        canvas = torch.zeros(32, 32)
+        for top, left, bottom, right in boxes:
+            assert min(top, left) >= 0
+            assert (bottom - top, right - left) == (8, 8)
+            canvas[top:bottom, left:right] += 1
+        assert canvas.sum() == 64 * len(boxes)
+        assert canvas.max() == 1
+
+
+def test_every_number_and_every_place_occurs(scenes):
+    numbers = [len(boxes) for boxes in scenes.boxes]
+    assert set(numbers) == {2, 3, 4}
+    assert min(numbers.count(n) for n in (2, 3, 4)) > 70
+    tops = {box.top for boxes in scenes.boxes for box in boxes}
+    assert tops == {1, 2, 3, 11, 12, 13, 21, 22, 23}
+    assert tops == {box.left for boxes in scenes.boxes for box in boxes}
+
+
+def test_single_digits_to_learn_from_first(digits):
+    single = draw(digits, 50, seed=0, smallest=1, largest=1)
+    assert all(
+        len(caption) == len(boxes) == 1
+        for _, caption, boxes in zip(*single, strict=True)
+    )
+    full = draw(digits, 5, seed=0, smallest=9, largest=9)
+    assert all(
+        caption.count(BELOW) == 2 and len(caption) == 11 for caption in full.captions
+    )
+
+
+def test_scenes_are_a_function_of_the_seed(digits):
+    one, same, other = (draw(digits, 20, seed) for seed in (1, 1, 2))
+    assert torch.equal(one.images, same.images)
+    assert (one.captions, one.boxes) == (same.captions, same.boxes)
+    assert one.captions != other.captions
+
+
+def test_the_split_shares_no_image_and_loses_none(digits):
+    train, held_out = split(digits, 0.2, seed=0)
+    assert len(train.labels) + len(held_out.labels) == 1797
+    known = {image.tobytes() for image in train.images}
+    seen_twice = sum(image.tobytes() in known for image in digits.images) - len(
+        train.labels
+    )
+    assert sum(image.tobytes() in known for image in held_out.images) == seen_twice == 0
+    for label in range(10):
+        share = (held_out.labels == label).sum() / (digits.labels == label).sum()
+        assert share == pytest.approx(0.2, abs=0.01)
+    again = split(digits, 0.2, seed=0)[1]
+    assert np.array_equal(held_out.images, again.images)
+    assert not np.array_equal(held_out.images, split(digits, 0.2, seed=1)[1].images)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_shares_out_of_range_are_named(digits, share):
+    with pytest.raises(ValueError, match=f"between 0 and 1, but is {share}"):
+        split(digits, share, seed=0)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.999])
+def test_a_share_that_leaves_one_side_empty_is_an_error(digits, share):
+    with pytest.raises(
+        ValueError, match=rf"a share of {share} of 178 images of 0 holds out (0|178)"
+    ):
+        split(digits, share, seed=0)
+
+
+def test_what_cannot_be_drawn_is_an_error(digits):
+    with pytest.raises(ValueError, match="not 0"):
+        draw(digits, 0, seed=0)
+    with pytest.raises(ValueError, match="no digits"):
+        draw(Digits(digits.images[:0], digits.labels[:0]), 3, seed=0)
+    for smallest, largest in [(0, 2), (3, 2), (2, 10)]:
+        with pytest.raises(
+            ValueError, match=f"from 1 to 9 digits, but {smallest} to {largest}"
+        ):
+            draw(digits, 3, 0, smallest, largest)
+
+
+# Where the digits are
+
+
+def test_each_name_has_its_box():
+    boxes = [Box(1, 1, 9, 9), Box(11, 1, 19, 9)]
+    assert box_of_each_word(["three", BELOW, "one"], boxes) == [
+        boxes[0],
+        None,
+        boxes[1],
+    ]
+    with pytest.raises(ValueError, match="names 1 digits, but there are 2 boxes"):
+        box_of_each_word(["three", BELOW], boxes)
+
+
+def test_even_weights_have_the_share_of_the_area():
+    weights = torch.full((2, 3, 64), 1 / 64)
+    close = torch.full((2, 3), 64 / 1024)
+    torch.testing.assert_close(share_inside(weights, Box(1, 2, 9, 10)), close)
+    torch.testing.assert_close(
+        share_inside(weights, Box(1, 2, 9, 10), margin=2), close * (11 * 12) / 64
+    )
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (2, 1), (7, 7)])
+def test_the_share_counts_pixels(row, column):
+    weights = torch.zeros(64)
+    weights[8 * row + column] = 1
+    box = Box(6, 3, 14, 11)
+    pixels = torch.zeros(32, 32)
+    pixels[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 1 / 16
+    assert share_inside(weights, box).item() == pytest.approx(
+        pixels[6:14, 3:11].sum().item()
+    )
+    assert share_inside(weights, Box(0, 0, 32, 32), margin=5).item() == 1
+
+
+@pytest.mark.parametrize("count", [0, 63, 9, 7])
+def test_weights_that_are_no_grid_are_errors(count):
+    with pytest.raises(ValueError, match=f"{count} weights are no square grid over 32"):
+        share_inside(torch.zeros(count), Box(0, 0, 8, 8))

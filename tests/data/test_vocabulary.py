@@ -1,0 +1,105 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from companion.data.vocabulary import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIAL,
+    UNK,
+    Vocabulary,
+    pad,
+    pad_documents,
+)
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=5
+).filter(lambda word: word not in SPECIAL)
+
+
+def test_the_special_tokens_come_first():
+    vocabulary = Vocabulary(["a"])
+    assert vocabulary.tokens == ("<pad>", "<bos>", "<eos>", "<unk>", "a")
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert len(vocabulary) == 5
+
+
+def test_tokens_are_ordered_by_frequency_then_by_alphabet():
+    vocabulary = Vocabulary.of([["b", "c", "a"], ["c", "b"], ["c"]])
+    assert vocabulary.tokens[4:] == ("c", "b", "a")
+
+
+def test_rare_tokens_are_left_out_and_unknown():
+    vocabulary = Vocabulary.of([["a", "b"], ["a"]], minimum_frequency=2)
+    assert vocabulary.tokens[4:] == ("a",)
+    assert vocabulary.encode(["a", "b"]) == [4, UNK]
+
+
+def test_special_tokens_in_a_text_are_not_listed_again():
+    assert Vocabulary.of([["<eos>", "a"]]).tokens[4:] == ("a",)
+
+
+def test_a_word_spelt_like_a_special_token_is_unknown():
+    assert Vocabulary(["a"]).encode(["a", *SPECIAL, "a"]) == [4, UNK, UNK, UNK, UNK, 4]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(words, max_size=6), min_size=1, max_size=6))
+def test_decoding_undoes_encoding(sentences):
+    vocabulary = Vocabulary.of(sentences)
+    for sentence in sentences:
+        assert (
+            vocabulary.decode([BOS, *vocabulary.encode(sentence), EOS, PAD, 4])
+            == sentence
+        )
+
+
+def test_decoding_ends_at_the_end_of_the_sentence():
+    assert Vocabulary("ab").decode([1, 5, 4, 0, 2, 99]) == ["b", "a"]
+    assert Vocabulary("ab").decode(torch.tensor([4, 2, 5])) == ["a"]
+
+
+@pytest.mark.parametrize("number", [-1, 6])
+def test_a_number_outside_the_vocabulary_is_named(number):
+    with pytest.raises(
+        ValueError, match=rf"token {number} is outside the vocabulary of 6 entries"
+    ):
+        Vocabulary("ab").decode([number])
+
+
+def test_a_token_listed_twice_is_named():
+    with pytest.raises(
+        ValueError, match="1 tokens are listed more than once, the first is 'a'"
+    ):
+        Vocabulary("aba")
+
+
+def test_padding_fills_up_to_the_longest():
+    padded = pad([[5], [], [6, 7]])
+    assert padded.dtype == torch.int64
+    assert padded.tolist() == [[5, 0], [0, 0], [6, 7]]
+    assert pad([[]]).dtype == torch.int64
+
+
+def test_nothing_to_pad_is_refused():
+    with pytest.raises(ValueError, match="no sequences to pad"):
+        pad([])
+
+
+def test_documents_fill_up_to_most_sentences_and_the_longest():
+    padded = pad_documents([[[5], [6, 7, 8]], [], [[], [], [9]]])
+    assert padded.dtype == torch.int64
+    none = [0, 0, 0]
+    assert padded.tolist() == [
+        [[5, 0, 0], [6, 7, 8], none],
+        [none] * 3,
+        [none, none, [9, 0, 0]],
+    ]
+
+
+@pytest.mark.parametrize("documents", [[], [[]]])
+def test_documents_of_nothing_are_refused(documents):
+    with pytest.raises(ValueError, match="no sequences to pad"):
+        pad_documents(documents)

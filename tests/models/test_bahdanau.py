@@ -1,0 +1,182 @@
+import pytest
+import torch
+
+from companion.attention import Additive
+from companion.layers import BahdanauEncoder
+from companion.models import BahdanauDecoder
+from tests import reference
+from tests.tiny import (
+    ENCODER,
+    HIDDEN,
+    SOURCE,
+    STATES,
+    TARGET,
+    bahdanau,
+    close,
+    sentences,
+    spread,
+)
+
+
+def test_additive_is_the_papers_score():
+    attention = spread(Additive(2, 3, 5))
+    query, source = (
+        torch.randn(4, n, d, dtype=torch.float64) for n, d in ((6, 2), (7, 3))
+    )
+    key, value = attention.project(source)
+    scores = attention.score(query, key)
+    parameters = reference.values(attention)
+    for b in range(4):
+        for i in range(6):
+            for j in range(7):
+                expected = reference.additive_score(
+                    parameters, query[b, i].tolist(), source[b, j].tolist()
+                )
+                assert scores[b, i, j].item() == pytest.approx(expected, abs=1e-10)
+    assert value is source
+
+
+def test_additive_has_no_more_parameters_than_the_paper():
+    assert {
+        name: tuple(p.shape) for name, p in Additive(2, 3, 5).named_parameters()
+    } == {
+        "W.weight": (5, 2),
+        "U.weight": (5, 3),
+        "v": (5,),
+    }
+
+
+def test_encoder_is_the_papers():
+    encoder = spread(BahdanauEncoder(11, 3, 5))
+    states, mask = encoder(SOURCE)
+    assert torch.equal(mask, SOURCE != 0)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        close(
+            states[row, : len(sentence)],
+            reference.encoder(reference.values(encoder), sentence.tolist()),
+        )
+        assert (states[row, len(sentence) :] == 0).all()
+
+
+def test_the_first_state_is_made_of_the_backward_state_of_the_first_word():
+    model = bahdanau()
+    states, mask = model.encoder(SOURCE)
+    states = states.detach().requires_grad_()
+    state = model.decoder.start(states, mask)
+    decoder = reference.part(reference.values(model), "decoder")
+    for row in range(len(SOURCE)):
+        close(state.hidden[row], reference.initial_state(decoder, states[row].tolist()))
+    state.hidden.sum().backward()
+    assert (states.grad[:, 0, ENCODER:] != 0).all()
+    assert (
+        states.grad[:, 1:].abs().sum() == states.grad[:, :, :ENCODER].abs().sum() == 0
+    )
+
+
+def test_before_the_first_look_context_and_weights_are_zero():
+    state = bahdanau().start(SOURCE)
+    assert torch.equal(
+        state.context, torch.zeros(len(SOURCE), STATES, dtype=torch.float64)
+    )
+    assert torch.equal(state.weights, torch.zeros(SOURCE.shape, dtype=torch.float64))
+
+
+def test_one_step_is_the_papers():
+    model = bahdanau()
+    start = model.start(SOURCE)
+    token = torch.tensor([1, 4, 3])
+    hidden = torch.randn(3, HIDDEN, dtype=torch.float64)
+    step = model.step(token, start._replace(hidden=hidden))
+    parameters = reference.values(model)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        states = reference.encoder(
+            reference.part(parameters, "encoder"), sentence.tolist()
+        )
+        logits, after, (context, weights) = reference.bahdanau_step(
+            reference.part(parameters, "decoder"),
+            int(token[row]),
+            hidden[row].tolist(),
+            states,
+        )
+        close(step.logits[row], logits)
+        close(step.state.hidden[row], after)
+        close(step.state.context[row], context)
+        close(step.weights[row], weights + [0.0] * (SOURCE.shape[1] - len(weights)))
+
+
+def test_the_whole_model_is_the_papers():
+    model = bahdanau()
+    logits = model(SOURCE, TARGET)
+    parameters = reference.values(model)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        expected, _ = reference.teacher_forced(
+            parameters, reference.bahdanau_step, sentence.tolist(), TARGET[row].tolist()
+        )
+        close(logits[row], expected)
+
+
+def test_dropout_is_on_the_words_of_both_sides_in_training_only():
+    torch.manual_seed(0)
+    encoder = BahdanauEncoder(11, 8, 5, dropout=0.5)
+    decoder = BahdanauDecoder(5, 8, 4, 10, Additive(4, 10, 7), dropout=0.5)
+    states, mask = encoder(SOURCE)
+    assert not torch.allclose(states, encoder(SOURCE)[0])
+    state = decoder.start(states, mask)
+    assert not torch.allclose(decoder(TARGET, state), decoder(TARGET, state))
+    for module, arguments in (
+        (encoder.eval(), (SOURCE,)),
+        (decoder.eval(), (TARGET, state)),
+    ):
+        torch.testing.assert_close(
+            module(*arguments), module(*arguments), rtol=0, atol=0
+        )
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("source", (4, 9)), ("hidden", (7, 10))])
+def test_a_size_that_cannot_be_halved_is_an_error(name, sizes):
+    hidden, source = sizes
+    with pytest.raises(
+        ValueError, match=f"{name}_size must be even.* {min(x for x in sizes if x % 2)}"
+    ):
+        BahdanauDecoder(5, 3, hidden, source, Additive(hidden, source, 7))
+
+
+def test_states_of_another_size_are_an_error():
+    with pytest.raises(ValueError, match="12 features, but 10"):
+        bahdanau().decoder.start(torch.randn(3, 7, 12), SOURCE != 0)
+
+
+def test_an_attention_of_another_query_size_is_an_error_with_the_numbers():
+    decoder = BahdanauDecoder(5, 3, 4, 10, Additive(6, 10, 7))
+    with pytest.raises(ValueError, match="query has 4 features, but 6"):
+        decoder(TARGET, decoder.start(torch.randn(3, 7, 10), SOURCE != 0))
+
+
+@pytest.mark.parametrize(
+    ("side", "token", "entries"),
+    [("source", 11, 11), ("target", 5, 5), ("target", -1, 5)],
+)
+def test_a_token_outside_the_vocabulary_is_an_error(side, token, entries):
+    batch = {"source": SOURCE.clone(), "target": TARGET.clone()}
+    batch[side][0, 1] = token
+    with pytest.raises(ValueError, match=f"{token}.* the {entries} entries"):
+        bahdanau()(**batch)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sizes_below_one_are_errors_with_the_name():
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        Additive(3, 3, 0)
+    with pytest.raises(ValueError, match="hidden_size must be at least 1, not 0"):
+        BahdanauDecoder(5, 3, 0, 4, Additive(3, 4, 2))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(2, 0), (3, 4)])
+def test_a_target_that_does_not_fit_the_source_is_an_error_with_the_shape(shape):
+    decoder = BahdanauDecoder(5, 3, 4, 6, Additive(4, 6, 2))
+    state = decoder.start(torch.randn(2, 7, 6), torch.ones(2, 7, dtype=torch.bool))
+    with pytest.raises(
+        ValueError, match=rf"\({shape[0]}, {shape[1]}\) does not fit 2 source sentences"
+    ):
+        decoder(torch.ones(shape, dtype=torch.long), state)

@@ -1,0 +1,454 @@
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck
+from torch.func import functional_call
+
+from companion.attention import record_weights
+from companion.decoding import beam_search, greedy, map_state, sample, tensors
+from companion.layers import (
+    GatedConvolution,
+    LearnedPositionalEncoding,
+    scale_gradient,
+    weight_normalised,
+)
+from companion.models import (
+    ConvS2S,
+    ConvS2SDecoder,
+    ConvS2SDecoderLayer,
+    ConvS2SEncoder,
+    EncoderDecoder,
+    convs2s,
+)
+from tests import reference
+from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
+
+
+@pytest.fixture
+def model():
+    return MODELS["convs2s"]()
+
+
+def build(**sizes):
+    return ConvS2S(
+        **(
+            {
+                "source_vocabulary": 11,
+                "target_vocabulary": 5,
+                "embedding_size": 3,
+                "hidden_size": 4,
+            }
+            | sizes
+        )
+    )
+
+
+# The paper's equations
+
+
+@pytest.mark.parametrize(("layers", "width"), [(1, 1), (1, 3), (2, 3), (3, 5)])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_the_whole_model_is_the_papers(layers, width, padding):
+    model = spread(build(layers=layers, width=width, dropout=0.0, max_length=16))
+    with record_weights(model) as maps:
+        logits = model(nn.functional.pad(SOURCE, (0, padding)), TARGET)
+    weights = [maps[f"decoder.layers.{layer}.attention"][0] for layer in range(layers)]
+    for row, sentence in enumerate(sentences(SOURCE)):
+        expected = reference.convs2s(
+            reference.values(model), sentence.tolist(), TARGET[row].tolist()
+        )
+        close(logits[row], expected[0])
+        close(torch.stack(weights)[:, row, :, : len(sentence)], expected[1])
+        assert all((look[row, :, len(sentence) :] == 0).all() for look in weights)
+
+
+def test_a_block_is_pytorchs_convolution_with_a_gate_and_a_way_around():
+    torch.manual_seed(0)
+    block, convolution = (
+        GatedConvolution(3, 5, dropout=0.0).double(),
+        nn.Conv1d(3, 6, 5).double(),
+    )
+    convolution.weight.data = block.convolution.weight.detach().unflatten(1, (3, 5))
+    inputs, seen = torch.randn(2, 7, 3).double(), torch.randn(2, 11, 3).double()
+    gated = nn.functional.glu(convolution(seen.mT) - convolution.bias[:, None], 1).mT
+    close(block(inputs, seen), (gated + inputs) / math.sqrt(2))
+
+
+def test_encoder_and_decoder_need_not_be_alike():
+    encoder = ConvS2SEncoder(
+        11,
+        3,
+        LearnedPositionalEncoding(16, 3),
+        [GatedConvolution(4, 5), GatedConvolution(4, 3)],
+    )
+    decoder = ConvS2SDecoder(
+        5,
+        3,
+        LearnedPositionalEncoding(16, 3),
+        [ConvS2SDecoderLayer(3, 7, width, dropout=0.0) for width in (4, 1, 2)],
+    )
+    model = spread(EncoderDecoder(encoder, decoder)).eval()
+    expected, _ = reference.convs2s(
+        reference.values(model), SOURCE[2].tolist(), TARGET[2].tolist()
+    )
+    close(model(SOURCE, TARGET)[2], expected)
+
+
+def test_paddings_own_vector_and_place_do_not_matter(model):
+    before = model(SOURCE, TARGET)[1]
+    model.encoder.embedding.weight.data[0] = 1e3
+    model.encoder.position.embedding.weight.data[2:] += (
+        1e3  # the second sentence has two words
+    )
+    close(model(SOURCE, TARGET)[1], before)
+
+
+# What is seen
+
+
+@pytest.mark.parametrize(("layers", "width"), [(6, 5), (3, 3), (2, 1)])
+def test_a_state_sees_as_many_words_as_layers_and_width_allow(layers, width):
+    torch.manual_seed(0)
+    field = layers * (width - 1) + 1
+    blocks = [GatedConvolution(4, width, dropout=0.0) for _ in range(layers)]
+    encoder = ConvS2SEncoder(
+        11, 3, LearnedPositionalEncoding(64, 3), blocks, dropout=0.0
+    )
+    layered = [ConvS2SDecoderLayer(3, 4, width, dropout=0.0) for _ in range(layers)]
+    decoder = ConvS2SDecoder(
+        11, 3, LearnedPositionalEncoding(64, 3), layered, dropout=0.0
+    )
+    tokens, seen = torch.randint(4, 11, (1, 51)), []
+    for part in (encoder, decoder):
+        part.embedding.register_forward_hook(
+            lambda module, inputs, output: seen.append(output) or output.retain_grad()
+        )
+    states, embedded, mask = encoder(tokens)
+    states[0, 25].sum().backward()
+    logits = decoder(tokens, decoder.start(states.detach(), embedded.detach(), mask))
+    logits[0, 40].sum().backward()
+    around, past = [
+        words.grad[0].abs().sum(-1).nonzero().flatten().tolist() for words in seen
+    ]
+    assert around == list(range(25 - field // 2, 25 + field // 2 + 1))
+    assert past == list(range(41 - field, 41))
+    assert len(around) == len(past) == field == {6: 25, 3: 7, 2: 1}[layers]
+
+
+# The state
+
+
+def test_the_state_holds_each_layers_last_inputs_and_none_for_a_width_of_one(model):
+    before = model.start(SOURCE).before
+    assert [x.shape for x in before] == [(3, 2, 4)] * 2
+    assert all((x == 0).all() for x in before)
+    alone = build(layers=2, width=1).start(SOURCE).before
+    assert [x.shape for x in alone] == [(3, 0, 4)] * 2
+
+
+def test_teacher_forcing_goes_on_from_any_state(model):
+    state = model.step(
+        TARGET[:, 1], model.step(TARGET[:, 0], model.start(SOURCE)).state
+    ).state
+    assert state.position.tolist() == [2, 2, 2]
+    close(model.decoder(TARGET[:, 2:], state), model(SOURCE, TARGET)[:, 2:])
+
+
+def test_sentences_that_have_read_different_numbers_of_words_have_their_own_place(
+    model,
+):
+    start = model.start(SOURCE)
+    later = model.step(TARGET[:, 0], start).state
+    rows = zip(tensors(start), tensors(later), strict=True)
+    joined = iter([torch.cat([x[:1], y[2:]]) for x, y in rows])
+    mixed = map_state(lambda _: next(joined), start)
+    step = model.step(torch.tensor([4, 4]), mixed)
+    close(step.logits[:1], model.step(torch.full((3,), 4), start).logits[:1])
+    close(step.logits[1:], model.step(torch.full((3,), 4), later).logits[2:])
+
+
+def test_no_step_reads_again_what_was_read(model):
+    lengths = []
+    for layer in model.decoder.layers:
+        layer.block.convolution.register_forward_hook(
+            lambda module, inputs, output: lengths.append(output.shape[1])
+        )
+    greedy(model.step, model.start(SOURCE), 6)
+    assert set(lengths) == {1}
+
+
+@pytest.mark.parametrize("search", [greedy, sample, partial(beam_search, width=2)])
+def test_a_search_normalises_the_weights_once_and_the_next_one_anew(search, model):
+    normalised_weight = model.decoder.output.parametrizations.weight
+    made = []
+    normalised_weight[0].register_forward_hook(lambda *seen: made.append(seen))
+    search(model.step, model.start(SOURCE), 6)
+    assert len(made) == 1
+    with torch.no_grad():
+        normalised_weight.original0.zero_()
+        model.decoder.output.bias.zero_()
+    found = search(model.step, model.start(SOURCE), 1)
+    assert len(made) == 2
+    close(
+        found.log_probs.exp(), torch.full_like(found.log_probs, 1 / 5)
+    )  # five words, all alike
+
+
+# Scaling
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_the_gradient_of_the_encoders_states_is_shared_among_the_looks_and_that_of_its_words_is_not(
+    layers, monkeypatch
+):
+    torch.manual_seed(0)
+    model = build(layers=layers, dropout=0.0).double()
+
+    def gradients():
+        encoded = [
+            x.detach().requires_grad_() if x.is_floating_point() else x
+            for x in model.encoder(SOURCE)
+        ]
+        model.decoder(TARGET, model.decoder.start(*encoded)).square().sum().backward()
+        return encoded[0].grad, encoded[1].grad
+
+    states, words = gradients()
+    monkeypatch.setattr(convs2s, "scale_gradient", lambda x, scale: x)
+    plain_states, plain_words = gradients()
+    close(states * layers, plain_states)
+    close(words, plain_words)
+
+
+def test_scaling_a_gradient_changes_no_number():
+    x = torch.randn(100, requires_grad=True)
+    y = scale_gradient(x, 1 / 3)
+    assert torch.equal(x, y)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((100,), 1 / 3))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gradients_are_right(layers):
+    model = spread(build(layers=layers, dropout=0.0, max_length=8))
+    part = (
+        "" if layers == 1 else "decoder."
+    )  # with one look, nothing is scaled in the encoder either
+    parameters = {
+        name: x for name, x in model.named_parameters() if name.startswith(part)
+    }
+    target = torch.tensor([[1, 4, 3], [1, 3, 4]])
+
+    def logits(*values):
+        given = dict(zip(parameters, values, strict=True))
+        return functional_call(model, given, (SOURCE[:2, :5], target))
+
+    assert gradcheck(logits, tuple(parameters.values()), fast_mode=True)
+
+
+# The beginning
+
+
+def test_layers_begin_normalised_with_the_papers_spread():
+    torch.manual_seed(0)
+    block = GatedConvolution(100, 5, dropout=0.2)
+    assert block.convolution.weight.std().item() == pytest.approx(
+        math.sqrt(4 * 0.8 / 500), rel=0.02
+    )
+    assert (block.convolution.bias == 0).all()
+    linear = weight_normalised(nn.Linear(400, 300), 1.0)
+    assert linear.weight.std().item() == pytest.approx(1 / 20, rel=0.02)
+    scale, direction = (
+        linear.parametrizations.weight.original0,
+        linear.parametrizations.weight.original1,
+    )
+    assert scale.shape == (300, 1)
+    torch.testing.assert_close(
+        linear.weight, direction * scale / direction.norm(dim=1, keepdim=True)
+    )
+
+
+def test_every_layer_but_the_lookup_tables_is_normalised():
+    plain = {
+        name
+        for name, module in build().named_modules()
+        if isinstance(module, nn.Linear | nn.Conv1d)
+        and not hasattr(module, "parametrizations")
+    }
+    assert plain == set()
+
+
+def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
+    torch.manual_seed(0)
+    model, dropped = (
+        build(embedding_size=64, hidden_size=64, layers=2, width=1, dropout=0.6),
+        {},
+    )
+    layers = {
+        name: x
+        for name, x in model.named_modules()
+        if isinstance(x, nn.Linear | nn.Conv1d)
+    }
+    for name, layer in layers.items():
+        layer.register_forward_hook(
+            lambda module, inputs, output, name=name: dropped.update(
+                {name: (inputs[0] == 0).double().mean()}
+            )
+        )
+    tokens = torch.full((2, 15), 4)
+    model(tokens, tokens)
+    for name, layer in layers.items():
+        kind = name.split(".")[-1]
+        share = 0.6 if kind in ("to_hidden", "convolution", "output") else 0
+        gain = 4 if kind == "convolution" else 1
+        assert dropped[name].item() == pytest.approx(share, abs=0.1 * share), name
+        assert layer.weight.std().item() == pytest.approx(
+            math.sqrt(gain * (1 - share) / 64), rel=0.1
+        ), name
+
+
+def test_the_papers_sizes_are_the_defaults():
+    with torch.device("meta"):
+        model = ConvS2S(9, 9)
+    blocks = [*model.encoder.blocks, *(layer.block for layer in model.decoder.layers)]
+    assert [block.convolution.weight.shape for block in blocks] == [
+        (1024, 512 * 3)
+    ] * 40
+    assert (
+        model.encoder.embedding.embedding_dim
+        == model.decoder.embedding.embedding_dim
+        == 512
+    )
+
+
+def test_a_deep_stack_of_blocks_neither_fades_nor_explodes():
+    torch.manual_seed(0)
+    blocks = [GatedConvolution(64, 3, dropout=0.0) for _ in range(20)]
+    encoder = ConvS2SEncoder(
+        50, 64, LearnedPositionalEncoding(20, 64), blocks, dropout=0.0
+    )
+    states, embedded, _ = encoder(torch.randint(4, 50, (16, 20)))
+    assert 0.2 < states.std() / embedded.std() < 2
+
+
+def test_the_context_keeps_the_size_of_a_single_word_where_all_weights_are_equal():
+    torch.manual_seed(0)
+    decoder = ConvS2SDecoder(
+        5, 64, LearnedPositionalEncoding(1001, 64), [ConvS2SDecoderLayer(64, 64, 3)]
+    )
+    for length in (1, 10, 1000):
+        source = torch.randn(1, length + 1, 64)
+        mask = (
+            torch.arange(length + 1)[None] < length
+        )  # one place is padding, and does not count
+        memory = decoder.start(source, torch.zeros_like(source), mask).memory
+        context = memory.value[0, :length].mean(0)
+        assert context.std().item() == pytest.approx(1, rel=0.4)
+
+
+# What is wrong is said
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"width": 4}, "odd width, but one has 4"),
+        ({"width": 0}, "width must be at least 1, not 0"),
+        ({"layers": 0}, r"layers of one size, but there are 0, of sizes \[\]"),
+        ({"hidden_size": 0}, "size must be at least 1, not 0"),
+        ({"embedding_size": 0}, "size must be at least 1, not 0"),
+        ({"max_length": 0}, "max_length must be at least 1, not 0"),
+    ],
+)
+def test_bad_sizes_are_errors(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        build(**sizes)
+
+
+def test_layers_that_do_not_fit_each_other_or_the_words_are_errors():
+    with pytest.raises(
+        ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"
+    ):
+        ConvS2SEncoder(
+            11,
+            3,
+            LearnedPositionalEncoding(9, 3),
+            [GatedConvolution(4, 3), GatedConvolution(8, 3)],
+        )
+    with pytest.raises(
+        ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"
+    ):
+        ConvS2SDecoder(
+            5,
+            3,
+            LearnedPositionalEncoding(9, 3),
+            [ConvS2SDecoderLayer(3, 4, 3), ConvS2SDecoderLayer(3, 8, 3)],
+        )
+    with pytest.raises(ValueError, match="layers of one size, but there are 0"):
+        ConvS2SDecoder(5, 3, LearnedPositionalEncoding(9, 3), [])
+    with pytest.raises(
+        ValueError,
+        match=r"words have 3 features, but those of the layers have \[3, 1\]",
+    ):
+        ConvS2SDecoder(
+            5,
+            3,
+            LearnedPositionalEncoding(9, 3),
+            [ConvS2SDecoderLayer(3, 4, 3), ConvS2SDecoderLayer(1, 4, 3)],
+        )
+
+
+def test_beyond_the_table_of_positions_is_an_error_on_both_sides(model):
+    with pytest.raises(
+        ValueError, match="positions 0 to 16 are asked for, but the table has 16"
+    ):
+        model(torch.full((1, 17), 4), TARGET[:1])
+    with pytest.raises(
+        ValueError, match="positions 0 to 16 are asked for, but the table has 16"
+    ):
+        model(SOURCE[:1], torch.full((1, 17), 4))
+    model.decoder.output.bias.data[2] = -1e9  # never <eos>
+    with pytest.raises(
+        ValueError, match="positions 16 to 16 are asked for, but the table has 16"
+    ):
+        greedy(model.step, model.start(SOURCE), 17)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_target_for_other_sentences_is_an_error(model):
+    with pytest.raises(ValueError, match=r"\(2, 5\) does not fit 3 source sentences"):
+        model(SOURCE, TARGET[:2])
+
+
+def test_an_encoder_of_another_size_is_an_error(model):
+    other = ConvS2SEncoder(
+        11, 6, LearnedPositionalEncoding(16, 6), [GatedConvolution(4, 3)]
+    )
+    with pytest.raises(ValueError, match="source has 6 features, but 3"):
+        model.decoder.start(*other(SOURCE))
+
+
+def test_where_all_of_a_source_is_masked_nothing_is_seen(model):
+    z, e = (
+        torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True),
+        torch.randn(2, 3, 3).double(),
+    )
+    state = model.decoder.start(z, e, torch.tensor([[True] * 3, [False] * 3]))
+    logits = model.decoder.step(torch.tensor([1, 1]), state).logits
+    logits.sum().backward()
+    assert logits.isfinite().all()
+    assert z.grad.isfinite().all()
+    assert not z.grad[1].any()
+
+
+@pytest.mark.parametrize(
+    "build_part",
+    [lambda: GatedConvolution(8, 3, dropout=1.0), lambda: build(dropout=1.0)],
+)
+def test_dropout_of_all_is_an_error_for_weights_that_are_normalised(build_part):
+    with pytest.raises(
+        ValueError, match=r"gain must be above 0, not 0\.0: dropout must be below 1"
+    ):
+        build_part()

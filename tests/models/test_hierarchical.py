@@ -1,0 +1,178 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+from companion.attention import HiddenDot, last_pooling, mean_pooling
+from companion.data.vocabulary import pad_documents
+from companion.layers import BahdanauEncoder
+from companion.models import Classifier, HierarchicalAttention, HierarchicalEncoder
+from tests import reference
+from tests.tiny import close, spread
+
+VOCABULARY = 11
+# The second document has sentences without words before, between and after its others.
+DOCUMENTS = [
+    [[4, 7, 5, 6], [9], [8, 8, 4]],
+    [[], [5, 10, 3], [], [6, 4], []],
+    [[7]],
+]
+TOKENS = pad_documents(DOCUMENTS)
+documents = st.lists(
+    st.lists(st.integers(3, VOCABULARY - 1), max_size=5), min_size=1, max_size=4
+).filter(any)
+
+
+def build(pooling=None):
+    if pooling is None:
+        return spread(HierarchicalAttention(VOCABULARY, 3, 4, 2))
+    encoder = HierarchicalEncoder(BahdanauEncoder(VOCABULARY, 3, 2), pooling, 4)
+    return spread(Classifier(encoder, pooling, 4, 2))
+
+
+def compare(model, tokens, document, row):
+    """The logits and both levels' weights of one document are the paper's, and elsewhere zero."""
+    full = [place for place, sentence in enumerate(document) if sentence]
+    logits, words, sentences = reference.hierarchical_attention(
+        reference.values(model), [document[place] for place in full]
+    )
+    of_words, of_sentences = model.look(tokens)
+    close(model(tokens)[row], logits)
+    close(of_sentences[row, full], sentences)
+    for place, weights in zip(full, words, strict=True):
+        close(of_words[row, place, : len(weights)], weights)
+    close(of_words[row].sum(), torch.tensor(float(len(full))).double())
+    close(of_sentences[row].sum(), torch.tensor(1.0).double())
+
+
+@pytest.mark.parametrize("row", range(3))
+def test_it_is_the_papers_two_levels_in_loops(row):
+    compare(build(), TOKENS, DOCUMENTS[row], row)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(documents, min_size=1, max_size=3))
+def test_whatever_the_sizes_and_the_empty_sentences(batch):
+    model, tokens = build(), pad_documents(batch)
+    for row, document in enumerate(batch):
+        compare(model, tokens, document, row)
+
+
+@pytest.mark.parametrize("pooling", [None, mean_pooling, last_pooling])
+def test_padding_company_and_empty_sentences_change_nothing(pooling):
+    model = build(pooling)
+    together = model(TOKENS)
+    padded = torch.zeros(3, 9, 8, dtype=torch.int64)
+    padded[:, : TOKENS.shape[1], : TOKENS.shape[2]] = TOKENS
+    close(model(padded), together)
+    for row, document in enumerate(DOCUMENTS):
+        alone = pad_documents([[sentence for sentence in document if sentence]])
+        close(model(alone)[0], together[row])
+
+
+def test_the_sentences_of_a_batch_are_read_in_one_call():
+    model, sizes = build(), []
+    model.encoder.words.register_forward_hook(
+        lambda module, inputs, output: sizes.append(inputs[0].shape)
+    )
+    model(TOKENS)
+    assert sizes == [(6, 4)]
+
+
+def test_the_values_are_the_states_and_not_the_projections():
+    attention = spread(HiddenDot(4))
+    source = torch.randn(3, 4, dtype=torch.float64)
+    key, value = attention.project(source)
+    close(key, torch.tanh(source @ attention.W.weight.T + attention.W.bias))
+    assert value is source
+
+
+def test_its_gradients_are_right():
+    model = spread(HierarchicalAttention(VOCABULARY, 2, 2, 2))
+    names = [name for name, _ in model.named_parameters()]
+
+    def logits(*parameters):
+        return torch.func.functional_call(
+            model, dict(zip(names, parameters, strict=True)), TOKENS[:2, :4]
+        )
+
+    assert gradcheck(
+        logits,
+        tuple(parameter.detach().requires_grad_() for parameter in model.parameters()),
+    )
+
+
+def test_every_parameter_learns_and_padding_does_not():
+    model = build()
+    model(TOKENS).square().sum().backward()
+    assert not model.encoder.words.embedding.weight.grad[0].any()
+    assert all(parameter.grad.abs().sum() > 1e-9 for parameter in model.parameters())
+
+
+def test_with_queries_of_zero_both_attentions_are_means():
+    model, means = build(), build(mean_pooling)
+    parameters = model.state_dict()
+    parameters["pooling.query"].zero_()
+    parameters["encoder.pooling.query"].zero_()
+    means.load_state_dict({name: parameters[name] for name in means.state_dict()})
+    close(model(TOKENS), means(TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows"),
+    [
+        (torch.tensor([[[4, 5]], [[0, 0]]]), r"\(2, 1, 2\) the rows \[1\]"),
+        (torch.zeros(1, 0, 3, dtype=torch.int64), r"\(1, 0, 3\) the rows \[0\]"),
+        (torch.zeros(2, 3, 0, dtype=torch.int64), r"\(2, 3, 0\) the rows \[0, 1\]"),
+        (torch.zeros(0, 3, 2, dtype=torch.int64), r"\(0, 3, 2\) the rows \[\]"),
+    ],
+)
+def test_a_document_without_words_is_named(tokens, rows):
+    with pytest.raises(ValueError, match=f"{rows} have no words"):
+        build()(tokens)
+
+
+def test_padding_before_a_word_is_an_error():
+    with pytest.raises(ValueError, match="padding before a word"):
+        build()(torch.tensor([[[4, 0, 5]]]))
+
+
+def test_a_token_outside_the_vocabulary_is_named():
+    with pytest.raises(ValueError, match="tokens run from 3 to 11"):
+        build()(torch.tensor([[[3, 11]]]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((VOCABULARY, 3, 5, 2), "size must be even, to be halved, but is 5"),
+        ((VOCABULARY, 3, 0, 2), "size must be at least 1, not 0"),
+        ((VOCABULARY, 0, 4, 2), "size must be at least 1, not 0"),
+        ((VOCABULARY, 3, 4, 0), "classes must be at least 1, not 0"),
+    ],
+)
+def test_sizes_that_cannot_be_are_errors(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        HierarchicalAttention(*sizes)
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        HiddenDot(0)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_under_autocast(kind):
+    model = build().float()
+    with torch.autocast("cpu", kind):
+        logits = model(TOKENS)
+    torch.testing.assert_close(logits.float(), model(TOKENS), atol=0.1, rtol=0.1)
+
+
+@pytest.mark.cuda
+def test_on_a_gpu():
+    model = build().float()
+    expected = [model(TOKENS), *model.look(TOKENS)]
+    model, tokens = model.cuda(), TOKENS.cuda()
+    for found, wanted in zip(
+        [model(tokens), *model.look(tokens)], expected, strict=True
+    ):
+        torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)

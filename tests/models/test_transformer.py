@@ -1,0 +1,487 @@
+"""The Transformer. What every encoder–decoder promises it promises in test_decoders.py: that the future does
+not leak, that padding does not matter, that searches, precisions and gradients are right.
+"""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from companion.attention import (
+    Additive,
+    Bilinear,
+    Dot,
+    LocalM,
+    MultiHeadAttention,
+    ScaledDot,
+    record_weights,
+)
+from companion.attention.masks import causal, dense
+from companion.decoding import greedy
+from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm, Residual
+from companion.models import (
+    EncoderDecoder,
+    FeedForward,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    share_embeddings,
+)
+from tests import reference
+from tests.attention.test_multihead import INSIDE, pairs
+from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
+
+SIZE, HEADS, HIDDEN = 12, 3, 7
+SIZES = {"size": SIZE, "heads": HEADS, "hidden": HIDDEN}
+NORMS = [PostNorm, PreNorm]
+
+
+def stack(
+    layers=2,
+    dropout=0.0,
+    residual=PostNorm,
+    attention=lambda: None,
+    position=lambda: None,
+):
+    """A tiny Transformer, each layer with its own attention, both sides with the same number of words."""
+
+    def build(layer):
+        return layer(**SIZES, dropout=dropout, attention=attention(), residual=residual)
+
+    encoder = TransformerEncoder(
+        11, [build(TransformerEncoderLayer) for _ in range(layers)], dropout, position()
+    )
+    decoder = TransformerDecoder(
+        11, [build(TransformerDecoderLayer) for _ in range(layers)], dropout, position()
+    )
+    return spread(EncoderDecoder(encoder, decoder))
+
+
+def vectors(length, batch=3):
+    torch.manual_seed(1)
+    return torch.randn(batch, length, SIZE).double()
+
+
+# The paper's equations
+
+
+def test_the_whole_model_is_the_papers():
+    model = MODELS["transformer"]()
+    logits = model(SOURCE, TARGET)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        expected = reference.transformer(
+            reference.values(model), sentence.tolist(), TARGET[row].tolist(), heads=2
+        )
+        close(logits[row], expected)
+
+
+def test_the_base_model_has_as_many_parameters_as_the_formula_says():
+    with torch.device("meta"):
+        model = Transformer(37000, 37000)
+    share_embeddings(model)
+    d, hidden = 512, 2048
+    look, think, norm = 4 * (d * d + d), 2 * d * hidden + hidden + d, 2 * d
+    expected = (
+        37000 * d + 6 * (look + think + 2 * norm) + 6 * (2 * look + think + 3 * norm)
+    )
+    assert sum(p.numel() for p in model.parameters()) == expected == 63_082_496
+    assert {x.heads for x in model.modules() if isinstance(x, MultiHeadAttention)} == {
+        8
+    }
+    assert [x.p for x in model.modules() if isinstance(x, nn.Dropout)] == [0.1] * (
+        1 + 6 * 2 + 1 + 6 * 3
+    )
+
+
+def test_words_come_in_with_a_size_near_one_and_so_go_out_the_logits():
+    torch.manual_seed(0)
+    model = Transformer(500, 500, layers=1).eval()
+    tokens = torch.randint(4, 500, (8, 16))
+    assert model.encoder.embedding(tokens).std().item() == pytest.approx(1, rel=0.02)
+    assert model.decoder.embedding.weight.std().item() == pytest.approx(
+        512**-0.5, rel=0.02
+    )
+    assert model(tokens, tokens).std().item() == pytest.approx(1, rel=0.3)
+    assert all(
+        (part.embedding.weight[0] == 0).all() for part in (model.encoder, model.decoder)
+    )
+
+
+# Equal to PyTorch's
+
+
+def as_torch(layer):
+    """PyTorch's layer around our own linear layers and norms; its attention has a copy of our weights."""
+    decodes = isinstance(layer, TransformerDecoderLayer)
+    kind = nn.TransformerDecoderLayer if decodes else nn.TransformerEncoderLayer
+    pre = isinstance(layer.around_attention, PreNorm)
+    other = kind(SIZE, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=pre)
+    other.self_attn = layer.attention.to_torch()
+    other.linear1, other.linear2 = layer.feed_forward[0], layer.feed_forward[2]
+    other.norm1, other.norm2 = (
+        layer.around_attention.norm,
+        layer.around_feed_forward.norm,
+    )
+    if decodes:
+        other.multihead_attn = layer.source_attention.to_torch()
+        other.norm2, other.norm3 = (
+            layer.around_source.norm,
+            layer.around_feed_forward.norm,
+        )
+    return other
+
+
+def same_gradients(ours, twin, other):
+    """Each parameter of ours has the twin's gradient, or that of the copy of its attention in ``other``."""
+    left = dict(ours.named_parameters())
+    for name, parameter in twin.named_parameters():
+        if parameter.grad is not None:
+            close(left.pop(name).grad, parameter.grad)
+    mine = [
+        module for module in ours.modules() if isinstance(module, MultiHeadAttention)
+    ]
+    theirs = [
+        module
+        for module in other.modules()
+        if isinstance(module, nn.MultiheadAttention)
+    ]
+    assert len(left) == 8 * len(mine)
+    for attention, copied in zip(mine, theirs, strict=True):
+        for parameter, _, gradient in pairs(attention, copied):
+            close(parameter.grad, gradient)
+
+
+@pytest.mark.parametrize("residual", NORMS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_encoder_layer_is_pytorchs(residual, masked):
+    ours = spread(TransformerEncoderLayer(**SIZES, dropout=0.0, residual=residual))
+    twin = copy.deepcopy(ours)
+    other, x = as_torch(twin), vectors(7)
+    words = (torch.arange(7) < torch.tensor([[7], [4], [1]])) if masked else None
+    found = ours(x, None if words is None else words[:, None])
+    expected = other(x, src_key_padding_mask=None if words is None else ~words)
+    close(found, expected)
+    found.sin().sum().backward()
+    expected.sin().sum().backward()
+    same_gradients(ours, twin, other)
+
+
+@pytest.mark.parametrize("residual", NORMS)
+def test_a_decoder_layer_is_pytorchs(residual):
+    ours = spread(TransformerDecoderLayer(**SIZES, dropout=0.0, residual=residual))
+    twin = copy.deepcopy(ours)
+    other, x, source = as_torch(twin), vectors(5), vectors(7) + 1
+    words, before = torch.arange(7) < torch.tensor([[7], [4], [1]]), dense(causal(), 5)
+    found, _ = ours(x, ours.start(source, words), before)
+    expected = other(x, source, tgt_mask=~before, memory_key_padding_mask=~words)
+    close(found, expected)
+    found.sin().sum().backward()
+    expected.sin().sum().backward()
+    same_gradients(ours, twin, other)
+
+
+@pytest.mark.parametrize("residual", NORMS)
+def test_the_whole_is_pytorchs_which_ends_each_stack_with_a_norm_even_after_post_norm(
+    residual,
+):
+    ours = stack(residual=residual)
+    if residual is PostNorm:  # ours ends with nothing more, as the paper
+        ours.encoder.norm, ours.decoder.norm = (
+            spread(nn.LayerNorm(SIZE), seed) for seed in (1, 2)
+        )
+    twin = copy.deepcopy(ours)
+    other = nn.Transformer(SIZE, 2, 1, 1, HIDDEN, 0.0, batch_first=True)
+    other.encoder.layers = nn.ModuleList(map(as_torch, twin.encoder.layers))
+    other.decoder.layers = nn.ModuleList(map(as_torch, twin.decoder.layers))
+    other.encoder.norm, other.decoder.norm = twin.encoder.norm, twin.decoder.norm
+    embedded = [
+        part.position(part.embedding(tokens))
+        for part, tokens in [(twin.encoder, SOURCE), (twin.decoder, TARGET)]
+    ]
+    padding, future = SOURCE == 0, ~dense(causal(), TARGET.shape[1])
+    states = other(
+        *embedded,
+        tgt_mask=future,
+        src_key_padding_mask=padding,
+        memory_key_padding_mask=padding,
+    )
+    found, expected = ours(SOURCE, TARGET), twin.decoder.output(states)
+    close(found, expected)
+    found.log_softmax(-1)[..., 4].sum().backward()
+    expected.log_softmax(-1)[..., 4].sum().backward()
+    same_gradients(ours, twin, other)
+
+
+# Decoding word by word
+
+
+KINDS = {
+    "post-norm": {},
+    "pre-norm": {"residual": PreNorm},
+    "learned": {"position": lambda: LearnedPositionalEncoding(40, SIZE)},
+}
+
+
+@settings(deadline=None, max_examples=10)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_read_in_pieces_of_any_length_are_as_those_read_at_once(kind, lengths):
+    torch.manual_seed(0)
+    model = stack(**KINDS[kind])
+    target = torch.randint(3, 11, (3, sum(lengths)))
+    state, found = model.start(SOURCE), []
+    for piece in target.split(lengths, 1):
+        logits, state = model.decoder.run(piece, state)
+        found.append(logits)
+    close(torch.cat(found, 1), model(SOURCE, target))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(INSIDE) - {"local-m"})
+)  # which a decoder refuses
+def test_whatever_the_heads_compute_a_piece_is_as_in_the_whole(name):
+    model, target = stack(attention=INSIDE[name]), torch.randint(3, 11, (3, 7))
+    state, found = model.start(SOURCE), []
+    for piece in target.split([1, 1, 3, 2], 1):
+        logits, state = model.decoder.run(piece, state)
+        found.append(logits)
+    close(torch.cat(found, 1), model(SOURCE, target))
+
+
+def test_a_step_computes_one_word_and_keeps_the_keys_of_all():
+    model, lengths = stack(), []
+    for layer in model.decoder.layers:
+        layer.feed_forward.register_forward_hook(
+            lambda module, inputs, output: lengths.append(output.shape)
+        )
+    model.decoder.output = nn.Linear(SIZE, 11).double()
+    model.decoder.output.bias.data[2] = -1e9  # never <eos>
+    found = greedy(
+        model.step, model.start(SOURCE), 50
+    )  # longer than any sentence before
+    assert found.tokens.shape == (3, 50)
+    assert set(lengths) == {(3, 1, SIZE)}
+    state = model.start(SOURCE)
+    for length in (1, 2, 3):
+        state = model.step(TARGET[:, 0], state).state
+        assert [layer.past.key.shape for layer in state] == [
+            (3, HEADS, length, SIZE // HEADS)
+        ] * 2
+
+
+def test_a_word_beyond_the_learned_positions_is_an_error_with_the_numbers():
+    model = stack(position=lambda: LearnedPositionalEncoding(7, SIZE))
+    with pytest.raises(
+        ValueError, match="positions 0 to 7 are asked for, but the table has 7, 0 to 6"
+    ):
+        model(nn.functional.pad(SOURCE, (0, 1)), TARGET)
+    state = model.start(SOURCE)
+    for _ in range(7):
+        state = model.step(TARGET[:, 0], state).state
+    with pytest.raises(
+        ValueError, match="positions 7 to 7 are asked for, but the table has 7"
+    ):
+        model.step(TARGET[:, 0], state)
+
+
+def test_a_decoder_cannot_go_by_the_place_of_a_query_among_those_asked_together():
+    with pytest.raises(TypeError, match="LocalM"):
+        TransformerDecoderLayer(**SIZES, attention=LocalM(Dot(), 2))
+
+
+# One matrix for words
+
+
+def test_the_output_is_the_decoders_embedding():
+    model = stack()
+    assert model.decoder.output.weight is model.decoder.embedding.weight
+    assert model.encoder.embedding.weight is not model.decoder.embedding.weight
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_copies_and_checkpoints_keep_the_ties(shared, tmp_path):
+    model, other = stack(), stack()
+    if shared:
+        share_embeddings(model)
+        share_embeddings(other)
+    spread(other, seed=1)
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
+    for same in (model, copy.deepcopy(model), other):
+        close(same(SOURCE, TARGET), model(SOURCE, TARGET))
+        weights = [
+            same.decoder.embedding.weight, same.decoder.output.weight, same.encoder.embedding.weight
+        ]  # fmt: skip
+        assert len(set(map(id, weights))) == (1 if shared else 2)
+        counted = sum(p.numel() for p in same.parameters())
+        alone = sum(
+            p.numel()
+            for part in (same.encoder, same.decoder)
+            for p in part.parameters()
+        )
+        assert alone - counted == (11 * SIZE if shared else 0)
+
+
+def test_vocabularies_of_different_sizes_cannot_be_shared():
+    with pytest.raises(ValueError, match=r"\(11, 12\) and \(9, 12\) cannot be one"):
+        share_embeddings(Transformer(11, 9, SIZE, HEADS, HIDDEN, 1))
+
+
+# Dropout
+
+
+def test_all_that_a_sub_layer_puts_out_may_be_dropped_and_nothing_else():
+    x, words = vectors(5), torch.ones(3, 5, dtype=torch.bool)
+    for layer in (TransformerEncoderLayer, TransformerDecoderLayer):
+        for residual in NORMS:
+            module = spread(layer(**SIZES, dropout=1.0, residual=residual))
+            given = (
+                (x,)
+                if layer is TransformerEncoderLayer
+                else (x, module.start(x, words))
+            )
+            found = module(*given)
+            expected = x
+            for name, norm in module.named_children():
+                expected = (
+                    norm.norm(expected)
+                    if name.startswith("around") and residual is PostNorm
+                    else expected
+                )
+            close(found if layer is TransformerEncoderLayer else found[0], expected)
+
+
+def test_word_and_position_are_dropped_together():
+    model, seen = stack(layers=1, dropout=1.0), []
+    for part in (model.encoder, model.decoder):
+        part.layers[0].register_forward_pre_hook(
+            lambda module, inputs: seen.append(inputs[0])
+        )
+    model(SOURCE, TARGET)
+    assert [x.shape[1] for x in seen] == [7, 5]
+    assert all((x == 0).all() for x in seen)
+
+
+def test_dropout_is_for_training_alone():
+    model = stack(dropout=0.3)
+    assert not torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+    model.eval()
+    assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+    close(model(SOURCE, TARGET), stack()(SOURCE, TARGET))
+
+
+# Layers of one's own
+
+
+class Rescaled(Residual):
+    """The change counts half, and nothing is normalised."""
+
+    def enter(self, x):
+        return 2 * x
+
+    def leave(self, x, change):
+        return x + change / 2
+
+    def end(self):
+        return nn.Tanh()
+
+
+def test_a_residual_of_ones_own():
+    model, x = stack(residual=Rescaled), vectors(5)
+    layer = model.encoder.layers[0]
+    looked = x + layer.attention(2 * x, *layer.attention.project(2 * x)) / 2
+    close(layer(x), looked + layer.feed_forward(2 * looked) / 2)
+    assert isinstance(model.encoder.norm, nn.Tanh)
+    states, _ = model.encoder(SOURCE)
+    assert (states.abs() <= 1).all()
+    close(
+        model.step(TARGET[:, 0], model.start(SOURCE)).logits,
+        model(SOURCE, TARGET)[:, 0],
+    )
+
+
+def test_the_last_layer_says_how_a_stack_ends():
+    layers = [TransformerEncoderLayer(**SIZES, residual=residual) for residual in NORMS]
+    assert isinstance(TransformerEncoder(11, layers).norm, nn.LayerNorm)
+    assert isinstance(TransformerEncoder(11, layers[::-1]).norm, nn.Identity)
+    layers = [TransformerDecoderLayer(**SIZES, residual=residual) for residual in NORMS]
+    assert isinstance(TransformerDecoder(11, layers).norm, nn.LayerNorm)
+
+
+def test_each_layer_may_look_in_its_own_way():
+    inside = [ScaledDot(), Additive(4, 4, 5), LocalM(Bilinear(4, 4), 1)]
+    model = spread(
+        TransformerEncoder(
+            11,
+            [
+                TransformerEncoderLayer(**SIZES, dropout=0.0, attention=a)
+                for a in inside
+            ],
+            0.0,
+        )
+    )
+    with record_weights(model) as maps:
+        states, _ = model(SOURCE)
+    close(states, model(SOURCE)[0])
+    looks = [maps[f"layers.{i}.attention.attention"][0] for i in range(3)]
+    assert all(look.shape == (3, HEADS, 7, 7) for look in looks)
+    near = dense(lambda i, j: (i - j).abs() <= 1, 7)
+    assert torch.equal(looks[2][0, 0] != 0, near & (SOURCE[0] != 0))
+
+
+# What is wrong is said
+
+
+@pytest.mark.parametrize(
+    ("part", "layer"),
+    [
+        (TransformerEncoder, TransformerEncoderLayer),
+        (TransformerDecoder, TransformerDecoderLayer),
+    ],
+)
+def test_a_stack_needs_layers_of_one_size(part, layer):
+    with pytest.raises(ValueError, match=r"there are 2, of sizes \[12, 8\]"):
+        part(11, [layer(12, 2, 5), layer(8, 2, 5)])
+    with pytest.raises(ValueError, match="layers of one size, but there are 0"):
+        part(11, [])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Transformer(11, 11, layers=0), "layers must be at least 1, not 0"),
+        (
+            lambda: Transformer(11, 11, size=10, heads=4),
+            "10 features cannot be divided among 4 heads",
+        ),
+        (lambda: FeedForward(4, 0), "hidden must be at least 1, not 0"),
+        (lambda: TransformerDecoderLayer(0, 1, 1), "size must be at least 1, not 0"),
+        (lambda: Transformer(0, 11), "vocabulary_size must be at least 1, not 0"),
+    ],
+)
+def test_bad_sizes_are_errors(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+@pytest.mark.parametrize("residual", NORMS)
+@pytest.mark.usefixtures("unchecked")
+def test_an_encoder_layer_compiles_as_one_graph(residual, device):
+    torch.compiler.reset()
+    layer = spread(TransformerEncoderLayer(**SIZES, dropout=0.0, residual=residual)).to(
+        device
+    )
+    x, mask = vectors(7).to(device), (SOURCE != 0)[:, None].to(device)
+    compiled = torch.compile(
+        layer, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager"
+    )
+    torch.testing.assert_close(compiled(x, mask), layer(x, mask))
+    torch.testing.assert_close(compiled(x), layer(x))

@@ -1,0 +1,282 @@
+"""The captioning task: its losses against the formulas, its batches, its measures and its recipe."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from companion.attention import Additive, HardAttention, SampledAttention
+from companion.data.scenes import WORDS, Box, Digits, Scenes, draw, handwritten_digits
+from companion.data.vocabulary import BOS, EOS, PAD
+from companion.decoding import DecoderStep
+from companion.models import Captioner, HardCaptioner, ImageEncoder
+from companion.tasks import (
+    CaptionBatch,
+    CaptionerTrace,
+    Captioning,
+    HardLoss,
+    SoftLoss,
+    start,
+)
+from tests import reference
+
+SIZE, HIDDEN = 6, 8
+VOCABULARY = 4 + len(WORDS)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Digits:
+    return handwritten_digits()
+
+
+@pytest.fixture(scope="module")
+def task(digits) -> Captioning:
+    torch.manual_seed(0)
+    return Captioning(
+        ImageEncoder(SIZE), draw(digits, 200, seed=0), draw(digits, 60, seed=1)
+    )
+
+
+def soft():
+    torch.manual_seed(0)
+    return Captioner(VOCABULARY, 5, HIDDEN, SIZE, Additive(HIDDEN, SIZE, 7))
+
+
+def hard():
+    torch.manual_seed(0)
+    return HardCaptioner(
+        VOCABULARY, 5, HIDDEN, SIZE, HardAttention(Additive(HIDDEN, SIZE, 7))
+    )
+
+
+# Losses
+
+
+class Said(nn.Module):
+    """Answers any batch with the same words and looks."""
+
+    def __init__(self, target):
+        super().__init__()
+        torch.manual_seed(1)
+        b, t = target.shape
+        self.logits = nn.Parameter(torch.randn(b, t - 1, VOCABULARY))
+        self.scores = nn.Parameter(torch.randn(b, t - 1, 3))
+        alpha = self.scores.softmax(-1)
+        self.look = SampledAttention(
+            alpha, alpha[..., 0].log(), -(alpha * alpha.log()).sum(-1)
+        )
+
+    def forward(self, batch):
+        return self.logits, self.look
+
+
+TARGET = torch.tensor([[BOS, 5, 7, 4, EOS], [BOS, 9, EOS, PAD, PAD]])
+SEEN = CaptionBatch(torch.zeros(2, 3, SIZE), TARGET)
+LENGTHS = (4, 2)
+
+
+def rewards(model):
+    log_probs = model.logits.log_softmax(-1)
+    return [
+        [log_probs[row, t, TARGET[row, t + 1]].item() for t in range(length)]
+        for row, length in enumerate(LENGTHS)
+    ]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.7])
+def test_the_soft_loss_is_equation_14_summed_over_the_captions(penalty):
+    model = Said(TARGET)
+    expected = sum(
+        reference.doubly_stochastic(model.look.weights[row, :length].tolist(), penalty)
+        - sum(reward)
+        for row, (length, reward) in enumerate(
+            zip(LENGTHS, rewards(model), strict=True)
+        )
+    )
+    loss = SoftLoss(penalty)(model, SEEN)
+    assert loss.total.item() == pytest.approx(expected, rel=1e-5)
+    assert loss.count == sum(LENGTHS)
+
+
+def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
+    model, loss = Said(TARGET), HardLoss(policy_weight=0.3, entropy_weight=0.05)
+    baseline = [0.0] * 4
+    for _ in range(3):
+        expected, to_go = 0.0, [[], [], [], []]
+        for row, reward in enumerate(rewards(model)):
+            length = LENGTHS[row]
+            look = [part[row, :length].tolist() for part in model.look[1:]]
+            expected += reference.reinforce(
+                look[0], reward, baseline, look[1], 0.3, 0.05
+            ) - sum(reward)
+            for t in range(length):
+                to_go[t].append(sum(reward[t:]))
+        assert loss(model, SEEN).total.item() == pytest.approx(expected, rel=1e-4)
+        means = [sum(r) / len(r) for r in to_go]
+        baseline = [
+            0.9 * b + 0.1 * mean for b, mean in zip(baseline, means, strict=True)
+        ]
+
+
+def test_the_baseline_moves_only_while_the_model_trains():
+    loss = HardLoss()
+    loss(Said(TARGET).eval(), SEEN)
+    assert not loss.baseline.value.any()
+    loss(Said(TARGET), SEEN)
+    assert loss.baseline.value.any()
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: SoftLoss(-0.1), "doubly stochastic penalty"),
+        (lambda: HardLoss(-0.1), "policy"),
+        (lambda: HardLoss(0.1, -0.1), "entropy"),
+    ],
+)
+def test_weights_below_zero_are_errors(build, name):
+    with pytest.raises(
+        ValueError, match=rf"weight of the {name} .* at least 0, not -0\.1"
+    ):
+        build()
+
+
+def test_a_caption_longer_than_the_baseline_of_the_hard_loss_is_an_error():
+    target = torch.cat([TARGET[:, :1], TARGET[:, 1:2].expand(-1, 24), TARGET[:, 1:]], 1)
+    seen = SEEN._replace(target=target)
+    with pytest.raises(
+        ValueError,
+        match=rf"the batch has {target.shape[1] - 1} steps, but the baseline 20",
+    ):
+        HardLoss()(Said(target), seen)
+
+
+def test_in_64_bits_the_losses_are_computed_in_64():
+    model = Said(TARGET).double()
+    expected = -sum(map(sum, rewards(model)))
+    assert SoftLoss()(model, SEEN).total.item() == pytest.approx(expected, rel=1e-13)
+
+
+def test_the_policy_gets_no_gradient_through_the_reward():
+    model = Said(TARGET)
+    HardLoss(policy_weight=1.0)(model, SEEN).total.backward(retain_graph=True)
+    words = model.logits.grad.clone()
+    model.zero_grad()
+    SoftLoss()(model, SEEN).total.backward()
+    torch.testing.assert_close(model.logits.grad, words)
+
+
+# The task
+
+
+def test_batches_are_a_function_of_the_step_and_each_image_comes_once_an_epoch(task):
+    batches = task.batches(batch_size=64, seed=0)
+    epoch = [batches[step] for step in range(4)]
+    assert [len(batch.target) for batch in epoch] == [64, 64, 64, 8]
+    together = torch.cat([batch.annotations for batch in epoch])
+    order = task.training.annotations.flatten(1).sum(1).sort().values
+    torch.testing.assert_close(together.flatten(1).sum(1).sort().values, order)
+    assert torch.equal(task.batches(64, 0)[2].target, epoch[2].target)
+    assert not torch.equal(batches[4].annotations, epoch[0].annotations)
+    for batch in epoch:
+        assert (batch.target != PAD).any(0).all()
+
+
+def test_images_and_captions_stay_together(task, digits):
+    torch.manual_seed(0)
+    encoder, scenes = ImageEncoder(SIZE), draw(digits, 60, seed=1)
+    torch.testing.assert_close(
+        task.test.annotations[7], encoder(scenes.images[7:8])[0][0]
+    )
+    row = task.test.target[7].tolist()
+    assert tuple(task.vocabulary.decode(row)) == scenes.captions[7]
+    assert row[0] == BOS
+    assert EOS in row
+
+
+class KnowsAll(nn.Module):
+    """Says what it was told about each image, and looks at one field only."""
+
+    def __init__(self, task, field, forgets=0):
+        super().__init__()
+        self.task, self.field, self.size = (
+            task,
+            field,
+            nn.Parameter(torch.zeros(VOCABULARY)),
+        )
+        self.known = {
+            seen.sum().item(): row for seen, row in zip(*task.test, strict=True)
+        }
+        for key in list(self.known)[:forgets]:
+            self.known[key] = torch.tensor([BOS, EOS])
+
+    def start(self, annotations, mask):
+        assert mask.all()
+        rows = [self.known[image.sum().item()].tolist() for image in annotations]
+        longest = max(map(len, rows))
+        return torch.tensor(
+            [row + [EOS] * (longest - len(row)) for row in rows]
+        ), torch.zeros(len(rows), dtype=torch.long)
+
+    def step(self, token, state):
+        script, place = state
+        word = script[
+            torch.arange(len(script)), (place + 1).clamp(max=script.shape[1] - 1)
+        ]
+        word = word.masked_fill(word == PAD, EOS)
+        return DecoderStep(
+            nn.functional.one_hot(word, VOCABULARY).float() * 9,
+            (script, place + 1),
+            None,
+        )
+
+    def trace(self, target, state):
+        weights = torch.zeros(*target.shape, 64)
+        weights[..., self.field] = 1
+        return torch.zeros(*target.shape, VOCABULARY), SampledAttention(
+            weights, weights[..., 0], weights[..., 0]
+        )
+
+
+def test_exact_match_counts_captions_without_a_mistake(task):
+    assert task.captions(KnowsAll(task, 0)) == task.test_scenes.captions
+    assert task.exact_match(KnowsAll(task, 0)) == 1
+    assert task.exact_match(KnowsAll(task, 0, forgets=15)) == 0.75
+
+
+def test_gaze_is_measured_against_the_box_of_the_word_that_follows():
+    scenes = Scenes(
+        torch.rand(2, 1, 32, 32),
+        [("one", "below", "two"), ("three", "four")],
+        [(Box(0, 0, 8, 8), Box(20, 0, 28, 8)), (Box(3, 3, 11, 11), Box(1, 14, 9, 22))],
+    )
+    torch.manual_seed(0)
+    task = Captioning(ImageEncoder(SIZE), scenes, scenes)
+    gaze = task.gaze(KnowsAll(task, field=0))  # the pixels 0 to 3 each way
+    assert gaze.inside == pytest.approx((1 + 0 + 1 / 16 + 0) / 4)
+    assert gaze.near == pytest.approx((1 + 0 + 9 / 16 + 0) / 4)
+    assert gaze.hits == pytest.approx(2 / 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"), [(soft, SoftLoss(0.1)), (hard, HardLoss(0.3))]
+)
+def test_training_lowers_the_loss_and_leaves_the_encoders_part_alone(task, make, loss):
+    captioner, before = make(), task.training.annotations.clone()
+    history = task.train(captioner, loss, steps=100)
+    assert [record["step"] for record in history] == [50, 100]
+    assert history[-1]["held_out_loss"] < math.log(VOCABULARY) - 0.3
+    assert torch.equal(task.training.annotations, before)
+    assert captioner.training
+
+
+def test_a_traced_captioner_gives_words_and_looks(task):
+    captioner = soft()
+    seen = CaptionBatch(task.test.annotations[:5], task.test.target[:5])
+    logits, look = CaptionerTrace(captioner)(seen)
+    expected, _ = captioner.trace(
+        seen.target[:, :-1], start(captioner, seen.annotations)
+    )
+    torch.testing.assert_close(logits, expected)
+    assert look.weights.shape == (5, seen.target.shape[1] - 1, 64)

@@ -1,0 +1,147 @@
+from math import log
+
+import pytest
+import torch
+from torch import nn
+
+from companion.attention import attention_over_attention
+from companion.data.facts import Fact, Question, questions
+from companion.models import AttentionMean, AttentionOverAttention, AttentionSum
+from companion.tasks import Cloze, ClozeBatch, answer_loss
+
+SQUARE = [
+    Fact("A", "USD", "en"),
+    Fact("B", "USD", "fr"),
+    Fact("C", "EUR", "en"),
+    Fact("D", "EUR", "fr"),
+]
+READERS = [AttentionSum, AttentionMean, AttentionOverAttention]
+TWO = [
+    Question(("a", "x", "b", "a"), ("x", "?"), "a", ("a", "b"), ("", "")),
+    Question(("b", "a"), ("y",), "b", ("a", "b"), ("", "")),
+]
+
+
+class Fixed(nn.Module):
+    """Answers with these shares, whatever the document."""
+
+    def __init__(self, *rows):
+        super().__init__()
+        self.shares = nn.Parameter(torch.tensor(rows))
+
+    def forward(self, document, question):
+        return self.shares[: len(document), : document.shape[1]]
+
+
+def test_a_batch_is_padded_and_numbered():
+    batch = Cloze(TWO, TWO).collate(TWO)
+    assert (batch.document.shape, batch.question.shape) == ((2, 4), (2, 2))
+    assert batch.document[1, 2:].tolist() == [0, 0]
+    assert batch.candidates.tolist() == [batch.document[0, [0, 2]].tolist()] * 2
+    assert batch.answer[:, 0].tolist() == [batch.document[0, 0], batch.document[1, 0]]
+
+
+def test_the_loss_is_of_the_sum_of_all_places():
+    reader = Fixed([0.1, 0.2, 0.3, 0.4], [0.7, 0.3, 0.0, 0.0])
+    loss = answer_loss(reader, Cloze(TWO, TWO).collate(TWO))
+    assert loss.total.item() == pytest.approx(-log(0.1 + 0.4) - log(0.7))
+    assert loss.count == 2
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-45, 1e-38, 1e-30])
+def test_a_probability_too_small_for_its_format_leaves_all_finite(share):
+    reader = Fixed([0.0, 1.0, 0.0, share])
+    loss = answer_loss(reader, Cloze(TWO, TWO).collate(TWO[:1]))
+    loss.total.backward()
+    assert loss.total.isfinite()
+    assert loss.total > 60
+    assert reader.shares.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("apart", [50.0, 95.0, 1000.0])
+def test_a_reader_that_is_sure_of_the_wrong_place_has_a_finite_gradient(apart):
+    class Sure(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scores = nn.Parameter(
+                torch.tensor(
+                    [[[-apart, -apart], [apart, -apart], [0.0, 0.0], [-apart, apart]]]
+                )
+            )
+
+        def forward(self, document, question):
+            return attention_over_attention(self.scores, document != 0, question != 0)
+
+    reader, asked = Sure(), TWO[0]._replace(document=("a", "x", "b", "x"))
+    loss = answer_loss(reader, Cloze(TWO, TWO).collate([asked]))
+    loss.total.backward()
+    assert loss.total > 80
+    assert loss.total.isfinite()
+    assert reader.scores.grad.isfinite().all()
+
+
+def test_the_loss_has_at_least_32_bits():
+    reader = Fixed([0.1, 0.2, 0.3, 0.4]).to(torch.bfloat16)
+    assert (
+        answer_loss(reader, Cloze(TWO, TWO).collate(TWO[:1])).total.dtype
+        == torch.float32
+    )
+
+
+def test_accuracy_is_of_the_candidates():
+    task = Cloze(TWO, TWO)
+    assert (
+        task.accuracy(Fixed([0.3, 0.5, 0.1, 0.1], [0.6, 0.4, 0.0, 0.0])) == 1
+    )  # x is no candidate
+    assert (
+        task.accuracy(Fixed([0.3, 0.0, 0.4, 0.2], [0.6, 0.4, 0.0, 0.0])) == 1
+    )  # a stands in two places
+    assert task.accuracy(Fixed([0.1, 0.0, 0.9, 0.0], [0.6, 0.4, 0.0, 0.0])) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("document", "answer"), [(("a", "b"), "c"), ((), "a"), (("a", "b", "x"), "x")]
+)
+def test_an_answer_that_cannot_be_found_is_an_error(document, answer):
+    wrong = TWO[0]._replace(document=document, answer=answer)
+    with pytest.raises(
+        ValueError, match=rf"answer '{answer}' of question 1 .* {len(document)} words"
+    ):
+        Cloze(TWO, TWO).collate([TWO[0], wrong])
+
+
+def test_an_unknown_candidate_is_an_error():
+    new = Question(("a", "new"), ("x",), "a", ("a", "new"), ("", ""))
+    with pytest.raises(
+        ValueError, match=r"\('a', 'new'\) of question 0 .* one is unknown"
+    ):
+        Cloze(TWO, [new]).accuracy(Fixed([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_question_of_no_words_is_an_error(kind):
+    empty = TWO[1]._replace(question=())
+    task = Cloze(TWO, [TWO[0], empty])
+    with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
+        task.accuracy(kind(len(task.words), 3, 4))
+
+
+def test_no_questions_are_an_error():
+    with pytest.raises(ValueError, match="there are no examples"):
+        Cloze(TWO, []).accuracy(Fixed([0.5, 0.5]))
+
+
+def test_it_learns_and_repeats_itself():
+    asked = questions(SQUARE, SQUARE, 40, seed=0)
+    task, found = Cloze(asked, asked), []
+    for _ in range(2):
+        torch.manual_seed(0)
+        reader = AttentionSum(len(task.words), 8, 8)
+        history = task.train(reader, steps=3)
+        found.append((history, task.accuracy(reader)))
+    assert found[0] == found[1]
+    assert found[0][0][-1]["accuracy"] == found[0][1]
+
+
+def test_a_batch_is_what_training_shares_among_processes():
+    assert isinstance(Cloze(TWO, TWO).collate(TWO), ClozeBatch)

@@ -1,0 +1,95 @@
+from math import log2
+
+import pytest
+import torch
+from torch import nn
+
+from companion.data import manual
+from companion.tasks import Bits, Copying
+
+TRAIN, TEST = ["abcab", "bbaca", "cabba"], ["ccaba", "abcbc"]
+
+
+class Copier(nn.Module):
+    """Knows nothing of new characters, and all of those that stood ``distance`` before the wanted one."""
+
+    def __init__(self, words, distance):
+        super().__init__()
+        self.words, self.distance = words, distance
+        self.anything = nn.Parameter(torch.zeros(()))
+
+    def forward(self, tokens):
+        logits = torch.zeros(*tokens.shape, self.words) + self.anything
+        found = tokens[:, : tokens.shape[1] + 1 - self.distance]
+        logits[:, self.distance - 1 :].scatter_(-1, found[..., None], 50.0)
+        return logits
+
+
+@pytest.mark.parametrize("gap", [1, 3])
+def test_a_passage_stands_twice(gap):
+    task = Copying(TRAIN, TEST, gap)
+    tokens = task.collate(TRAIN[:2])
+    assert tokens.shape == (2, 10 + gap)
+    text = task.characters.decode(tokens[0])
+    assert text == [*"abcab", *["<again>"] * gap, *"abcab"]
+
+
+def test_bits_of_new_and_copied_characters():
+    task = Copying(TRAIN, TEST, gap=2)
+    words = len(task.characters)
+    new, copied = task.bits(Copier(words, distance=7))
+    assert new == pytest.approx(log2(words))
+    assert copied == pytest.approx(0, abs=1e-6)
+    assert task.bits(Copier(words, distance=6)).copied > 10
+
+
+def test_nothing_is_dropped_where_bits_are_counted():
+    task = Copying(TRAIN, TEST)
+    model = nn.Sequential(Copier(len(task.characters), distance=6), nn.Dropout(0.9))
+    assert task.bits(model) == task.bits(model[0])
+    assert model.training
+
+
+def test_the_history_has_both():
+    task = Copying(TRAIN, TEST)
+    model = nn.Sequential(
+        nn.Embedding(len(task.characters), 8), nn.Linear(8, len(task.characters))
+    )
+    record = task.train(model, steps=2)[-1]
+    assert Bits(record["new"], record["copied"]) == task.bits(model)
+
+
+def test_passages_of_different_lengths_are_an_error():
+    with pytest.raises(ValueError, match=r"one length, .* not \[4, 5\]"):
+        Copying(TRAIN, ["abca"])
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_passages_of_which_nothing_is_to_be_told_are_an_error(length):
+    """The first character costs nothing, so there must be a second."""
+    with pytest.raises(ValueError, match=rf"at least 2, not \[{length}\]"):
+        Copying(["a" * length], ["b" * length])
+
+
+def test_nothing_to_train_on_or_to_test_with_is_an_error():
+    with pytest.raises(ValueError, match="0 passages to train on and 2 to test"):
+        Copying([], TEST)
+    with pytest.raises(ValueError, match="3 passages to train on and 0 to test"):
+        Copying(TRAIN, [])
+
+
+def test_no_separator_is_an_error():
+    with pytest.raises(ValueError, match="not 0"):
+        Copying(TRAIN, TEST, gap=0)
+
+
+def test_passages_are_whole_and_do_not_overlap():
+    assert manual.passages(["abcdefgh", "ijk", "lm"], 3) == ["abc", "def", "ijk"]
+    with pytest.raises(ValueError, match="not 0"):
+        manual.passages(["abc"], 0)
+
+
+def test_the_manual_is_long_and_of_one_line_a_text():
+    texts = manual.texts()
+    assert sum(map(len, texts)) > 300_000
+    assert all(text == " ".join(text.split()) for text in texts)

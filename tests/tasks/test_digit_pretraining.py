@@ -1,0 +1,92 @@
+"""An encoder that learns single digits: what each field is called, and that the lessons help."""
+
+import numpy as np
+import pytest
+import torch
+
+from companion.data.scenes import NAMES, Box, Digits, Scenes, draw, handwritten_digits
+from companion.models import ImageEncoder
+from companion.tasks import (
+    DetectionBatches,
+    DigitDetector,
+    detection_loss,
+    digit_of_each_region,
+    pretrain,
+)
+from companion.tasks.digit_pretraining import NOTHING, OF_NOTHING
+
+
+def strokes():
+    """Eight digits that are easy to tell apart: each has ink in a row of its own."""
+    images = np.zeros((8, 8, 8), dtype=np.float32)
+    images[np.arange(8), np.arange(8)] = 1
+    return Digits(images, np.arange(8))
+
+
+def test_a_field_is_named_after_the_box_that_it_lies_in_wholly():
+    boxes = (Box(2, 1, 10, 9), Box(11, 21, 19, 29))
+    scenes = Scenes(torch.zeros(1, 1, 32, 32), [("seven", "below", "zero")], [boxes])
+    labels = digit_of_each_region(scenes, 8)[0].tolist()
+    for row in range(8):
+        for column in range(8):
+            pixels = [(4 * row + y, 4 * column + x) for y in range(4) for x in range(4)]
+            inside = [
+                digit
+                for digit, b in zip((7, 0), boxes, strict=True)
+                if all(contains(b, y, x) for y, x in pixels)
+            ]
+            assert labels[8 * row + column] == (inside[0] if inside else NOTHING)
+
+
+def contains(box, y, x):
+    return box.top <= y < box.bottom and box.left <= x < box.right
+
+
+def test_every_digit_has_a_field_on_a_grid_of_eight():
+    scenes = draw(strokes(), 100, seed=0, smallest=1, largest=9)
+    labels = digit_of_each_region(scenes, 8)
+    for row, caption in zip(labels, scenes.captions, strict=True):
+        named = {NAMES.index(word) for word in caption if word in NAMES}
+        assert set(row.tolist()) - {NOTHING} == named
+
+
+@pytest.mark.parametrize("side", [0, 7])
+def test_a_grid_that_does_not_fit_is_an_error(side):
+    with pytest.raises(ValueError, match=rf"32 pixels .* {side} fields"):
+        digit_of_each_region(draw(strokes(), 1, seed=0), side)
+
+
+def test_a_lesson_is_a_function_of_its_step():
+    lessons = DetectionBatches(strokes(), 8, seed=0)
+    one, same, other = lessons[3], DetectionBatches(strokes(), 8, seed=0)[3], lessons[4]
+    assert torch.equal(one.images, same.images)
+    assert torch.equal(one.labels, same.labels)
+    assert not torch.equal(one.images, other.images)
+    assert not torch.equal(one.images, DetectionBatches(strokes(), 8, seed=1)[3].images)
+
+
+def test_the_loss_counts_fields_with_a_digit_fully_and_others_a_little():
+    torch.manual_seed(0)
+    model, batch = (
+        DigitDetector(ImageEncoder(6), 6),
+        DetectionBatches(strokes(), 8, seed=0, batch_size=3)[0],
+    )
+    found = detection_loss(model, batch)
+    log_probs = model(batch.images).log_softmax(-1)
+    total = count = 0
+    for row, labels in enumerate(batch.labels.tolist()):
+        for field, label in enumerate(labels):
+            total -= log_probs[row, field, label].item() * (
+                OF_NOTHING if label == NOTHING else 1
+            )
+            count += label != NOTHING
+    assert found.total.item() == pytest.approx(total, rel=1e-5)
+    assert found.count == count
+
+
+def test_lessons_help():
+    torch.manual_seed(0)
+    encoder = ImageEncoder(16)
+    history = pretrain(encoder, handwritten_digits(), steps=200)
+    assert [record["step"] for record in history] == [50, 100, 150, 200]
+    assert history[-1]["loss"] < np.log(10) - 0.1

@@ -1,0 +1,92 @@
+import pytest
+import torch
+
+from companion.data import numbers
+from companion.tasks import (
+    LENGTHS,
+    exact_match_by_length,
+    exact_match_table,
+    luong_general,
+    short_numbers,
+)
+
+
+@pytest.fixture(scope="module")
+def french():
+    return short_numbers()
+
+
+def test_no_number_of_the_task_reaches_a_billion_or_stands_on_both_sides(french):
+    trained, held_out = (
+        {pair.number for pair in pairs}
+        for pairs in (french.training_pairs, french.test_pairs)
+    )
+    assert (len(french.training_pairs), len(french.test_pairs)) == (9_989, 432)
+    assert not trained & held_out
+    assert max(trained | held_out) < 10**9
+
+
+def test_the_ranges_of_lengths_hold_every_pair_once(french):
+    for pair in french.training_pairs + french.test_pairs:
+        assert sum(least <= len(pair.target) <= most for least, most in LENGTHS) == 1
+
+
+def test_few_words_are_chosen_before_the_split(french):
+    few = short_numbers(most_words=8)
+    every = french.training_pairs + french.test_pairs
+    chosen = {pair for pair in every if len(pair.target) <= 8}
+    assert {*few.training_pairs, *few.test_pairs} == chosen
+    assert len(few.test_pairs) == pytest.approx(0.05 * len(chosen), rel=0.2)
+
+
+def test_the_model_is_as_its_seed_and_of_the_size_that_chapter_5_prints(french):
+    first, again, other = (luong_general(french, seed) for seed in (0, 0, 1))
+    assert sum(parameter.numel() for parameter in first.parameters()) == 66_656
+    for a, b in zip(first.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert not torch.equal(
+        first.encoder.embedding.weight, other.encoder.embedding.weight
+    )
+
+
+def test_faultless_is_the_share_of_all_and_then_of_each_length(french):
+    model = luong_general(french)
+    french.train(model, steps=1)
+    assert exact_match_by_length(french, model) == [0.0] * (1 + len(LENGTHS))
+
+    def translate(model, sentences):
+        """Right where the French has at most four words."""
+        answers = {pair.source: pair.target for pair in french.test_pairs}
+        return [
+            numbers.Pair(0, words, answers[words] if len(answers[words]) <= 4 else ())
+            for words in sentences
+        ]
+
+    few = sum(len(pair.target) <= 4 for pair in french.test_pairs)
+    french.translate = translate
+    try:
+        assert exact_match_by_length(french, model) == [
+            few / 432,
+            1.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+        ]
+    finally:
+        del french.translate
+
+
+def test_the_table_has_each_seed_and_the_mean_of_each_length():
+    table = exact_match_table(
+        {
+            "one": [[0.5, 1, 0.9, 0.8, 0.7, 0.6], [0.3, 0.0, 0.1, 0.0, 0.1, 0.0]],
+            "two": [[1.0] * 6],
+        }
+    )
+    assert table.splitlines() == [
+        "faultless, %  each seed | mean by French words",
+        "                        |    1–4    5–8   9–12  13–16  17–20",
+        "         one:  50  30   |     50     50     40     40     30",
+        "         two: 100       |    100    100    100    100    100",
+    ]

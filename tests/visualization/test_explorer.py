@@ -1,0 +1,197 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from companion.visualization import explore, explore_many
+
+QUERIES = ["quatre", "vingt", "dix"]
+KEYS = ["ninety", "<eos>"]
+VOID = {"input", "br"}
+
+
+class Page(HTMLParser):
+    """What a browser makes of the page, far enough for these tests; unbalanced tags are an error."""
+
+    def __init__(self, explorer):
+        super().__init__()
+        self.html = explorer._repr_html_()
+        self.open, self.elements, self.texts = [], [], {}
+        self.feed(self.html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.texts[len(self.elements) - 1] = ""
+        if tag not in VOID:
+            self.open.append((tag, len(self.elements) - 1))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for _, number in self.open:
+            self.texts[number] += data
+
+    def every(self, tag):
+        return [
+            (attributes, self.texts[n])
+            for n, (name, attributes) in enumerate(self.elements)
+            if name == tag
+        ]
+
+
+@pytest.fixture
+def weights():
+    return torch.tensor([[0.996, 0.004], [0.75, 0.25], [0.0, 0.0]])
+
+
+@pytest.fixture
+def several(weights):
+    return {
+        "head 1": (weights, QUERIES, KEYS),
+        "head 2": (weights[:2], QUERIES[:2], KEYS),
+    }
+
+
+def test_cells_hold_percent_shade_and_title_and_the_least_are_empty(weights):
+    cells = Page(explore(weights, QUERIES, KEYS)).every("td")
+    assert [text for _, text in cells] == ["", "100", "", "75", "25", "", ""]
+    assert cells[3][0] == {"style": "--w:75", "title": "vingt → ninety: 75 %"}
+
+
+def test_headers_name_every_row_and_column(weights):
+    headers = Page(explore(weights, QUERIES, KEYS)).every("th")
+    assert [(attributes["scope"], text) for attributes, text in headers] == [
+        ("col", "ninety"),
+        ("col", "<eos>"),
+        ("row", "quatre"),
+        ("row", "vingt"),
+        ("row", "dix"),
+    ]
+
+
+def test_every_button_has_a_label_and_every_group_a_legend(several):
+    page = Page(explore_many(several, title="Head"))
+    assert len(page.every("label")) == len(page.every("input")) == 2 + 3 + 2
+    assert all(text.strip() for _, text in page.every("label"))
+    assert [text for _, text in page.every("legend")] == ["Head", "head 1", "head 2"]
+    groups = [
+        attributes["name"]
+        for attributes, _ in page.every("input")
+        if "checked" in attributes
+    ]
+    assert groups == ["map", "row0", "row1"]
+
+
+def test_one_map_needs_no_button_to_choose_it(weights):
+    names = {
+        attributes["name"]
+        for attributes, _ in Page(explore(weights, QUERIES, KEYS)).every("input")
+    }
+    assert names == {"row0"}
+
+
+def test_the_title_is_kept_with_one_map_too_and_not_said_twice(weights):
+    one = {"head 1": (weights, QUERIES, KEYS)}
+    assert Page(explore_many(one, title="Heads & layers")).every("b") == [
+        ({}, "Heads & layers")
+    ]
+    assert not Page(explore_many(one, title="head 1")).every("b")
+
+
+def test_an_array_gives_the_same_page(weights):
+    plain = explore(weights, QUERIES, KEYS)._repr_html_()
+    assert explore(weights.numpy(), QUERIES, KEYS)._repr_html_() == plain
+
+
+def test_a_row_shades_the_columns_by_its_own_weights(several):
+    css = Page(explore_many(several)).every("style")[0][1]
+    rules = dict(re.findall(r"\.(m\d:has\(\.r\d):hover[^{]*{([^}]*)}", css))
+    assert rules == {
+        "m0:has(.r0": "--k0:100",
+        "m0:has(.r1": "--k0:75;--k1:25",
+        "m0:has(.r2": "",
+        "m1:has(.r0": "--k0:100",
+        "m1:has(.r1": "--k0:75;--k1:25",
+    }
+
+
+def test_it_asks_for_nothing_and_runs_nothing(several):
+    html = explore_many(several)._repr_html_()
+    assert not re.search(r"<script|<link|<img|https?:|url\(|@import|\son\w+=", html)
+
+
+def test_tokens_titles_and_names_are_text_not_markup(weights):
+    nasty = '"><script>alert(1)</script>&amp;'
+    page = Page(
+        explore_many(
+            {nasty: (weights, [nasty] * 3, [nasty] * 2), "b": (weights, QUERIES, KEYS)},
+            nasty,
+        )
+    )
+    assert not page.every("script")
+    texts = [
+        text.strip() for tag in ("legend", "label", "th") for _, text in page.every(tag)
+    ]
+    assert texts.count(nasty) == 2 + 1 + 3 + 3 + 2
+    assert page.every("td")[1][0]["title"] == f"{nasty} → {nasty}: 100 %"
+
+
+def test_blank_tokens_can_be_seen():
+    page = Page(explore(torch.ones(1, 1), [" "], [""]))
+    assert [text for _, text in page.every("th")] == ["∅", "␣"]
+
+
+def test_the_same_content_gives_the_same_page_and_other_content_another_class(weights):
+    first, second = (explore(weights, QUERIES, KEYS)._repr_html_() for _ in range(2))
+    other = explore(weights.flip(0), QUERIES, KEYS)._repr_html_()
+    (name,), (other_name,) = (
+        set(re.findall(r"explore-\w+", html)) for html in (first, other)
+    )
+    assert first == second
+    assert name != other_name
+    assert ".X" not in first
+
+
+def test_rules_reach_no_further_than_their_own_picture(several):
+    explorer = explore_many(several)
+    (name,) = set(re.findall(r"explore-\w+", explorer._repr_html_()))
+    css = re.sub(r"@media\([^)]*\){(.*)}", r"\1", Page(explorer).every("style")[0][1])
+    for selectors in re.findall(r"([^{}]+){", css):
+        assert f".{name}" in selectors, selectors
+
+
+def test_a_picture_of_usual_size_stays_small():
+    sharp = (
+        6 * torch.randn(27, 12, generator=torch.Generator().manual_seed(0))
+    ).softmax(-1)
+    html = explore(sharp, ["vingt"] * 27, ["ninety"] * 12)._repr_html_()
+    assert len(html.encode()) < 15_000
+
+
+def test_in_a_terminal_it_says_what_it_is(several):
+    assert repr(explore_many(several, title="Head")) == (
+        "Head, to explore in a notebook; queries × keys: head 1 (3 × 2), head 2 (2 × 2)"
+    )
+
+
+def test_any_precision_and_gradient(weights):
+    plain = explore(torch.tensor([[0.5, 0.5]]), ["a"], KEYS)
+    assert explore(
+        torch.tensor([[0.5, 0.5]]).bfloat16().requires_grad_(), ["a"], KEYS
+    )._repr_html_() == (plain._repr_html_())
+
+
+def test_sizes_that_do_not_fit_are_refused_with_the_numbers(weights):
+    with pytest.raises(
+        ValueError, match=r"shape \(3, 2\) do not fit 3 query tokens and 3 key tokens"
+    ):
+        explore(weights, QUERIES, QUERIES)
+    with pytest.raises(ValueError, match=r"map 'bad': weights of shape \(3, 2\)"):
+        explore_many({"good": (weights, QUERIES, KEYS), "bad": (weights, KEYS, KEYS)})
+    with pytest.raises(ValueError, match="no map"):
+        explore_many({})
+    with pytest.raises(ValueError, match=r"the first is 2\.0 in row 0, column 0"):
+        explore(2 * torch.ones(1, 1), ["a"], ["b"])

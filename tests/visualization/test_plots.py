@@ -1,0 +1,403 @@
+import io
+import warnings
+from inspect import unwrap
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from companion.attention import Attention, masked_softmax
+from companion.notebook import show_source
+from companion.visualization import (
+    curves,
+    heatmap,
+    heatmaps,
+    learning_curves,
+    plots,
+    style,
+    tree,
+)
+from companion.visualization.alignments import numbers, table, tables, visible
+
+QUERIES = ["quatre", "vingt", "dix"]
+KEYS = ["ninety", "<eos>"]
+
+
+@pytest.fixture(autouse=True)
+def _clean_slate():
+    with mpl.rc_context({"backend": "agg"}):
+        yield
+        plt.close("all")
+
+
+@pytest.fixture
+def weights():
+    return torch.tensor([[1.0, 0.0], [0.75, 0.25], [0.0, 0.0]])
+
+
+def png(figure):
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def labels(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def test_heatmap_has_a_row_a_query_and_a_column_a_key_on_a_fixed_scale(weights):
+    ax = heatmap(weights, QUERIES, KEYS, title="an alignment")
+    (image,) = ax.images
+    np.testing.assert_array_equal(image.get_array(), weights.numpy())
+    assert image.get_clim() == (0, 1)
+    assert labels(ax.get_yticklabels()) == QUERIES
+    assert labels(ax.get_xticklabels()) == KEYS
+    assert ax.get_title() == "an alignment"
+
+
+def test_heatmap_puts_keys_on_top_and_the_first_query_first(weights):
+    ax = heatmap(weights, QUERIES, KEYS)
+    ax.figure.canvas.draw()
+    key, first, last = (
+        ax.get_xticklabels()[0],
+        ax.get_yticklabels()[0],
+        ax.get_yticklabels()[-1],
+    )
+    assert key.get_window_extent().y0 >= ax.get_window_extent().y1
+    assert first.get_window_extent().y0 > last.get_window_extent().y1
+
+
+def test_heatmap_draws_where_it_is_told(weights):
+    _, axes = plt.subplots(1, 2)
+    assert heatmap(weights, QUERIES, KEYS, ax=axes[1]) is axes[1]
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_heatmap_takes_any_precision_and_gradients(weights, dtype):
+    ax = heatmap(weights.to(dtype).requires_grad_(), QUERIES, KEYS)
+    np.testing.assert_array_equal(ax.images[0].get_array(), weights.numpy())
+
+
+def test_heatmap_takes_an_array(weights):
+    np.testing.assert_array_equal(
+        heatmap(weights.numpy(), QUERIES, KEYS).images[0].get_array(), weights
+    )
+
+
+def test_tokens_that_are_not_strings_are_refused_with_the_name_of_the_map(weights):
+    with pytest.raises(TypeError, match="tokens must be strings, but 7 is of type int"):
+        unwrap(table)(weights, QUERIES, ["ninety", 7])
+    with pytest.raises(TypeError, match="map 'second': "):
+        unwrap(tables)(
+            {"first": (weights, QUERIES, KEYS), "second": (weights, QUERIES, [1, 2])}
+        )
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [[1.0], [1.0, 2.0]], {1.0: 2.0}])
+def test_what_is_not_numbers_is_refused(values):
+    with pytest.raises(
+        TypeError,
+        match="the values of model 'a' must be numbers, in a tensor, an array or",
+    ):
+        numbers(values, "the values of model 'a'")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_heatmap_takes_weights_on_a_gpu(weights):
+    assert heatmap(weights.cuda(), QUERIES, KEYS).images
+
+
+def test_tokens_are_drawn_as_they_are(weights):
+    ax = heatmap(weights, ["$x$", "a b", ""], ["$", "_"])
+    png(ax.figure)
+    assert labels(ax.get_yticklabels()) == ["$x$", "a␣b", "∅"]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2, 1), (3,), (1, 3, 2)])
+def test_weights_that_do_not_fit_their_tokens_are_refused_with_the_numbers(shape):
+    with pytest.raises(
+        ValueError, match=r"do not fit 3 query tokens and 2 key tokens"
+    ) as error:
+        table(torch.zeros(shape), QUERIES, KEYS)
+    assert str(shape) in str(error.value)
+
+
+def test_no_tokens_are_refused():
+    with pytest.raises(ValueError, match=r"\(0, 0\) do not fit 0 query tokens"):
+        heatmap(torch.zeros(0, 0), [], [])
+
+
+@pytest.mark.parametrize("value", [1.5, -0.5, torch.nan])
+def test_what_cannot_be_a_weight_is_refused_with_its_place(weights, value):
+    weights[1, 0] = value
+    with pytest.raises(
+        ValueError,
+        match=rf"1 of these 6 do not; the first is {value} in row 1, column 0",
+    ):
+        heatmap(weights, QUERIES, KEYS)
+
+
+def test_heatmaps_share_scale_and_style_and_leave_no_empty_axes(weights):
+    maps = dict.fromkeys("abc", (weights, QUERIES, KEYS)) | {
+        "d": (weights[:1], QUERIES[:1], KEYS)
+    }
+    figure = heatmaps(maps, columns=3)
+    pictures = [ax for ax in figure.axes if ax.get_title()]
+    assert [ax.get_title() for ax in pictures] == list("abcd")
+    assert {ax.images[0].get_clim() for ax in pictures} == {(0, 1)}
+    assert len(figure.axes) == len(pictures) + 1  # and the colour bar
+
+
+def test_heatmaps_say_which_map_is_wrong(weights):
+    with pytest.raises(
+        ValueError, match=r"map 'second': weights of shape \(3, 2\) do not fit 2 query"
+    ):
+        heatmaps(
+            {"first": (weights, QUERIES, KEYS), "second": (weights, QUERIES[:2], KEYS)}
+        )
+    with pytest.raises(ValueError, match="no map to show"):
+        heatmaps({})
+    with pytest.raises(ValueError, match="at least one column, not 0"):
+        heatmaps({"first": (weights, QUERIES, KEYS)}, columns=0)
+
+
+def test_curves_draw_the_mean_and_the_band_of_all_seeds():
+    ax = curves(
+        ["1–4", "5–8"],
+        {"with": [[0.9, 0.8], [0.7, 0.6]], "without": [0.5, 0.1]},
+        "length",
+        "match",
+    )
+    first, second = ax.lines
+    np.testing.assert_allclose(first.get_ydata(), [0.8, 0.7])
+    np.testing.assert_allclose(second.get_ydata(), [0.5, 0.1])
+    (band,) = ax.collections
+    assert band.get_datalim(ax.transData).y0 == pytest.approx(0.6)
+    assert band.get_datalim(ax.transData).y1 == pytest.approx(0.9)
+    assert labels(ax.get_legend().get_texts()) == ["with", "without"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", "match")
+
+
+def test_seven_curves_differ_in_colour_in_marker_and_in_line():
+    ax = curves(
+        [1.0, 2.0],
+        {str(number): torch.tensor([0.0, number]) for number in range(7)},
+        "x",
+        "y",
+    )
+    for look in ("get_color", "get_marker"):
+        assert len({getattr(line, look)() for line in ax.lines}) == 7
+    assert len({repr(line._unscaled_dash_pattern) for line in ax.lines}) == 7
+
+
+def test_curves_take_lists_of_tensors_that_need_gradients_and_arrays():
+    losses = [torch.tensor(loss, requires_grad=True) for loss in (0.9, 0.8)]
+    seeds = [torch.stack(losses), torch.stack(losses) + 0.1]
+    ax = curves(
+        [1, 2],
+        {"one": losses, "seeds": seeds, "array": np.array([0.9, 0.8])},
+        "step",
+        "loss",
+    )
+    for line, expected in zip(
+        ax.lines, ([0.9, 0.8], [0.95, 0.85], [0.9, 0.8]), strict=True
+    ):
+        np.testing.assert_allclose(line.get_ydata(), expected)
+
+
+def test_curves_that_do_not_fit_are_refused_with_the_numbers():
+    with pytest.raises(
+        ValueError, match=r"model 'long' gives values of shape \(1, 3\) for 2 points"
+    ):
+        curves([1.0, 2.0], {"good": [1.0, 2.0], "long": [1.0, 2.0, 3.0]}, "x", "y")
+    with pytest.raises(ValueError, match="no curve to draw"):
+        curves([1.0, 2.0], {}, "x", "y")
+    assert not plt.get_fignums(), "a refused figure was left open"
+
+
+def history(*losses, every=50):
+    return [
+        {"step": every * (number + 1), "held_out_loss": loss}
+        for number, loss in enumerate(losses)
+    ]
+
+
+def test_learning_curves_have_the_steps_of_each_model_and_the_mean_of_its_seeds():
+    ax = learning_curves(
+        {
+            "long": history(3.0, 1.0, 0.5),
+            "seeds": [history(2.0, 1.0), history(4.0, 2.0)],
+        }
+    )
+    long, seeds = ax.lines
+    assert long.get_xdata().tolist() == [50, 100, 150]
+    assert seeds.get_xdata().tolist() == [50, 100]
+    np.testing.assert_allclose(seeds.get_ydata(), [3.0, 1.5])
+    assert len(ax.collections) == 1  # the band of the seeds
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "training steps",
+        "loss per word, held out",
+    )
+    assert ax.get_yscale() == "log"
+
+
+def test_learning_curves_without_a_record_or_of_unequal_seeds_are_refused():
+    for nothing in (
+        {},
+        {"a": []},
+        {"a": [[], history(1.0)]},
+        {"a": [history(1.0), []]},
+    ):
+        with pytest.raises(ValueError, match="no learning curve to draw"):
+            learning_curves(nothing)
+    with pytest.raises(TypeError, match="the values of model 'a' must be numbers"):
+        learning_curves({"a": [history(1.0, 2.0), history(1.0)]})
+    assert not plt.get_fignums(), "a refused figure was left open"
+
+
+SEARCH = {"S": 1, "SA": 0.6, "SB": 0.4, "SAC": 0.3, "SAD": 0.18, "SBE": 0.28}
+SEARCH = {tuple(node): probability for node, probability in SEARCH.items()}
+KEPT = [("S",), ("S", "A"), ("S", "B")]
+
+
+def test_a_tree_has_its_depth_to_the_right_and_each_beginning_halfway_between_its_children():
+    places = dict(
+        zip(
+            SEARCH,
+            [text.get_position() for text in tree(SEARCH, KEPT).texts],
+            strict=True,
+        )
+    )
+    assert [x for x, _ in places.values()] == [0, 1, 1, 2, 2, 2]
+    heights = {"".join(node): y for node, (_, y) in places.items()}
+    assert heights["SAC"] > heights["SAD"] > heights["SBE"]
+    assert heights["SA"] == (heights["SAC"] + heights["SAD"]) / 2
+    assert heights["SB"] == heights["SBE"]
+    assert heights["S"] == (heights["SA"] + heights["SB"]) / 2
+
+
+def test_the_leaves_of_a_tree_stand_in_the_order_of_their_parents_whatever_the_order_they_came_in():
+    mixed = {tuple(node): 0.5 for node in ("S", "SB", "SA", "SAC", "SBE", "SAD")}
+    texts = sorted(
+        tree(mixed, []).texts,
+        key=lambda text: (text.get_position()[0], -text.get_position()[1]),
+    )
+    assert [text.get_text()[0] for text in texts] == list("SBAECD")
+
+
+def test_a_tree_shows_its_probabilities_and_what_was_kept():
+    ax = tree(SEARCH | {("S", "$B$"): torch.tensor(0.125)}, KEPT)
+    assert labels(ax.texts) == [
+        "S\n1",
+        "A\n0.6",
+        "B\n0.4",
+        "C\n0.3",
+        "D\n0.18",
+        "E\n0.28",
+        "$B$\n0.125",
+    ]
+    blue = [
+        text.get_bbox_patch().get_facecolor() == mpl.colors.to_rgba("#0072B2")
+        for text in ax.texts
+    ]
+    assert blue == [True] * 3 + [False] * 4
+    assert [line.get_linestyle() for line in ax.lines] == ["-"] * 3 + [":"] * 4
+    png(ax.figure)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "kept", "wrong"),
+    [
+        ({}, [], "not \\[\\]"),
+        ({("S",): 1, ("T",): 1}, [], "'S',.*'T',"),
+        ({("S",): 1, ("S", "A", "C"): 0.3}, [], "unlike .*'S', 'A', 'C'"),
+        ({("S",): 1, (): 1}, [], "unlike .*\\(\\)"),
+        (SEARCH, [("S", "X")], "unlike .*'S', 'X'"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_what_does_not_belong(
+    probabilities, kept, wrong
+):
+    with pytest.raises(ValueError, match=wrong):
+        tree(probabilities, kept)
+    assert not plt.get_fignums(), "a refused figure was left open"
+
+
+def test_probabilities_of_a_tree_that_are_no_numbers_are_refused():
+    with pytest.raises(TypeError, match="the probabilities of a tree must be numbers"):
+        unwrap(tree)({("S",): "one"}, [])
+
+
+def test_figures_are_white_whatever_the_reader_has_set_and_leave_that_alone(weights):
+    with mpl.rc_context({"figure.facecolor": "black", "font.size": 40}):
+        figure = heatmap(weights, QUERIES, KEYS).figure
+        assert mpl.rcParams["font.size"] == 40
+    assert mpl.colors.to_hex(figure.get_facecolor()) == "#ffffff"
+
+
+def test_style_is_for_figures_drawn_with_matplotlib_alone():
+    with mpl.rc_context():
+        style()
+        figure, _ = plt.subplots()
+    assert tuple(figure.get_size_inches()) == plots._STYLE["figure.figsize"]
+
+
+def test_text_is_ten_pixels_high_on_a_telephone():
+    ax = curves([1.0, 2.0], {"a": [1, 2]}, "x", "y")
+    inches = ax.figure.get_size_inches()[0]
+    assert ax.xaxis.label.get_fontsize() / 72 / inches * 360 >= 9.9
+
+
+def test_pictures_are_the_same_to_the_byte(weights):
+    first, second = (png(heatmap(weights, QUERIES, KEYS).figure) for _ in range(2))
+    assert first == second
+    weights[0] = torch.tensor([0.5, 0.5])
+    assert png(heatmap(weights, QUERIES, KEYS).figure) != first
+
+
+def test_long_sentences_draw_without_a_warning():
+    queries = list("siebenundneunzigtausendzweihundertvierzig")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        png(heatmap(torch.zeros(len(queries), 12), queries, ["seventeen"] * 12).figure)
+
+
+def test_visible_shows_blanks():
+    assert [visible(token) for token in ("a", " ", "", "\t\n")] == ["a", "␣", "∅", "␣␣"]
+
+
+def test_show_source_is_the_very_source_and_runs():
+    shown = show_source(masked_softmax, Attention.forward)
+    assert repr(shown).startswith("def masked_softmax(")
+    assert "\n\n\ndef forward(" in repr(shown)
+    assert shown._repr_markdown_() == f"```python\n{shown!r}\n```"
+    compile(repr(shown), "shown", "exec")
+
+
+def test_show_source_fences_code_that_holds_a_fence():
+    def example():
+        """```"""
+
+    assert show_source(example)._repr_markdown_().startswith("````python\n")
+
+
+@pytest.mark.parametrize("thing", [3, len])
+def test_show_source_refuses_what_has_no_source(thing):
+    with pytest.raises(TypeError, match=f"not {type(thing).__name__}"):
+        show_source(thing)
+
+
+def test_show_source_of_code_that_was_never_in_a_file_says_so():
+    made = {}
+    exec("def example(): pass", made)
+    with pytest.raises(OSError, match="source code"):
+        show_source(made["example"])
+
+
+def test_show_source_of_nothing_is_refused():
+    with pytest.raises(TypeError, match="at least one"):
+        show_source()
