@@ -1,4 +1,7 @@
-"""Checks of arguments, kept out of the classes that call them: each error names the argument and its numbers."""
+"""Checks of arguments, kept out of the classes that call them.
+
+Each raises an error that names the argument and its numbers.
+"""
 
 import math
 from collections.abc import Sequence
@@ -65,13 +68,12 @@ def check_layers(
         )
 
 
-def stack_size(layers: Sequence[Any]) -> int:
-    """The size of the layers of a stack, which all have the same.
+def stack_size(sizes: Sequence[int]) -> int:
+    """The one size that all layers of a stack have.
 
     Raises:
         ValueError: there is no layer, or the layers have different sizes.
     """
-    sizes = [layer.size for layer in layers]
     if len(set(sizes)) != 1:
         raise ValueError(
             f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}"
@@ -82,27 +84,80 @@ def stack_size(layers: Sequence[Any]) -> int:
 _POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
 
 
-def check_mask(mask: Tensor, shape: torch.Size) -> None:
-    """Raise a ``TypeError`` unless the mask is boolean, a ``ValueError`` unless it fits the scores' shape."""
+def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
+    """Refuse a mask that is not boolean (TypeError) or does not fit the scores (ValueError).
+
+    A mask has the scores' axes, each of their size or 1, or is one ``(q, k)`` or ``(k,)``
+    for all. A ``(b, k)`` mask of a batch with b = q would be taken for ``(q, k)``.
+    """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        is_tensor = isinstance(mask, Tensor)
         kind = (
             f"its dtype is {mask.dtype}"
-            if isinstance(mask, Tensor)
+            if is_tensor
             else f"it is a {type(mask).__name__}"
         )
         raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {kind}")
-    padded = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
-    if len(padded) != len(shape) or any(
-        m not in (1, s) for m, s in zip(padded, shape, strict=True)
+    axes, rank = mask.ndim, len(shape)
+    if (
+        axes not in (1, 2, rank)
+        or axes > rank
+        or not _fits(mask.shape, shape[rank - axes :])
     ):
         raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of {tuple(shape)} "
-            f"({_POLARITY})"
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of {tuple(shape)}: it "
+            f"needs as many axes, or is one (q, k) for all; a source mask (b, k) is "
+            f"mask[:, None] ({_POLARITY})"
+        )
+    if axes == 2 < rank and 1 < mask.shape[0] == shape[0]:
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} is ambiguous for scores of {tuple(shape)}: "
+            f"write mask[:, None] if its rows are those of the batch, mask[None] if they are "
+            f"the queries"
+        )
+
+
+def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
+    return all(m in (1, s) for m, s in zip(shape, full, strict=True))
+
+
+def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
+    """Refuse queries, keys and values whose shapes do not fit each other (ValueError)."""
+    inputs = {"query": query, "key": key} | ({} if value is None else {"value": value})
+    for name, x in inputs.items():
+        if x.ndim < 2 or x.shape[-1] == 0:
+            raise ValueError(
+                f"the {name} needs a shape (*batch, length, features), with at least one "
+                f"feature, not {tuple(x.shape)}"
+            )
+    if value is not None and key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
+        )
+    batch = query.shape[:-2]
+    for name, x in inputs.items():
+        other = x.shape[:-2]
+        if other != batch and any(
+            1 not in (a, b) and a != b
+            for a, b in zip(reversed(batch), reversed(other), strict=False)
+        ):
+            raise ValueError(
+                f"query and {name} have batches that do not fit each other: their shapes are "
+                f"{tuple(query.shape)} and {tuple(x.shape)}"
+            )
+
+
+def check_same_features(query: Tensor, key: Tensor) -> None:
+    """Refuse queries and keys of different numbers of features."""
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"query and key must have the same number of features, not {query.shape[-1]} "
+            f"and {key.shape[-1]}"
         )
 
 
 def check_size(name: str, tensor: Tensor, size: int) -> None:
-    """Raise a ``ValueError`` unless the last axis of ``tensor`` has the size that a module was built for."""
+    """Refuse a tensor whose last axis is not of the size that a module was built for."""
     if tensor.shape[-1] != size:
         raise ValueError(
             f"the {name} has {tensor.shape[-1]} features, but {size} were announced"
@@ -110,49 +165,84 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
 
 
 def check_positive(**sizes: int) -> None:
-    """Raise a ``ValueError`` unless every size is at least 1."""
+    """Refuse sizes that are not integers (TypeError) or are below 1 (ValueError)."""
     for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
+            raise TypeError(f"{name} must be an integer, not {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
-def check_places(queries: int, keys: int) -> None:
-    """Raise a ``ValueError`` if there are more queries than keys, whose last positions they are."""
+def check_last_positions(queries: int, keys: int) -> None:
+    """Refuse more queries than keys, whose last positions they are by default."""
     if queries > keys > 0:
         raise ValueError(
-            f"{queries} queries cannot be among the positions of {keys} keys"
+            f"{queries} queries cannot be the last positions of {keys} keys: give their "
+            f"query_position"
         )
 
 
+def query_positions(
+    query: Tensor, keys: int, position: Tensor | None
+) -> Int[Tensor, "*b q"]:
+    """The position of each query among the keys; by default the last ones.
+
+    Raises:
+        TypeError: the positions are not integers.
+        ValueError: they do not fit the queries; or none are given, and there are more
+            queries than keys.
+    """
+    if position is None:
+        check_last_positions(query.shape[-2], keys)
+        return torch.arange(keys - query.shape[-2], keys, device=query.device)
+    if position.dtype in (torch.bool,) or position.is_floating_point():
+        raise TypeError(f"query_position must hold integers, not {position.dtype}")
+    full = query.shape[:-1]
+    axes = position.ndim
+    if not 1 <= axes <= len(full) or not _fits(
+        position.shape, full[len(full) - axes :]
+    ):
+        raise ValueError(
+            f"query_position of shape {tuple(position.shape)} does not fit queries of "
+            f"shape {tuple(query.shape)}: it is (q,) or (b, q)"
+        )
+    return position
+
+
 def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
-    """Raise a ``TypeError`` unless the attention is of the kind that its owner needs."""
+    """Refuse an attention that is not of the type its owner needs (TypeError)."""
     if not isinstance(attention, kind):
         raise TypeError(
             f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
         )
 
 
-def check_unplaced(owner: nn.Module, attention: nn.Module) -> None:
-    """Raise a ``TypeError`` if the attention, or one inside it, goes by the place of a query."""
+#: What an attention may depend on, by the flag of the contract that says so.
+_DEPENDS = {
+    "uses_query_position": "depends on the query's position",
+    "uses_key_position": "depends on the keys' positions",
+    "has_own_mask": "masks keys by a rule of its own",
+}
+
+
+def check_independent(
+    owner: nn.Module, attention: nn.Module, *flags: str, because: str
+) -> None:
+    """Refuse an attention that depends, itself or inside, on what its owner cannot give.
+
+    ``flags`` are attributes of :class:`~companion.attention.base.Attention`.
+    """
     for part in attention.modules():
-        if getattr(part, "placed", False):
-            asker, placed = type(owner).__name__, type(part).__name__
-            raise TypeError(
-                f"{asker} asks one query at a time, but {placed} goes by its place"
-            )
-
-
-def check_hides_nothing(owner: nn.Module, attention: "Attention") -> None:
-    """Raise a ``TypeError`` if the attention hides keys by a rule, of which its scores say nothing."""
-    if attention.hides:
-        asker, inside = type(owner).__name__, type(attention).__name__
-        raise TypeError(
-            f"{asker} uses scores alone, and would show what {inside} hides: give it a mask"
-        )
+        for flag in flags:
+            if getattr(part, flag, False):
+                raise TypeError(
+                    f"{type(owner).__name__} cannot use {type(part).__name__}, which "
+                    f"{_DEPENDS[flag]}: {because}"
+                )
 
 
 def check_weight(name: str, weight: float) -> None:
-    """Raise a ``ValueError`` unless the weight of a part of a loss is finite and at least 0."""
+    """Refuse a weight of a part of a loss that is not finite or below 0."""
     if not 0 <= weight < math.inf:
         raise ValueError(
             f"the weight of the {name} must be a finite number of at least 0, not {weight}"
@@ -160,21 +250,18 @@ def check_weight(name: str, weight: float) -> None:
 
 
 def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
-    """The shape of the scores, if the queries are positions among the keys, and the mask fits.
+    """The shape of a sequence's scores for itself; queries and keys differ in length alone.
 
     Raises:
-        ValueError: query and key differ in more than their length, there are more queries than keys, or the
-            mask does not fit.
+        ValueError: they differ in more than their length, or the mask does not fit.
         TypeError: the mask is not boolean.
     """
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
-        axes = f"leading axes {tuple(query.shape[:-2])} and {tuple(key.shape[:-2])}"
-        sizes = f"{query.shape[-1]} and {key.shape[-1]} features"
         raise ValueError(
-            f"query and key may differ in their length alone, but have {sizes}, {axes}"
+            f"query and key may differ in their length alone, but have shapes "
+            f"{tuple(query.shape)} and {tuple(key.shape)}"
         )
-    check_places(*shape[-2:])
     if mask is not None:
         check_mask(mask, shape)
     return shape

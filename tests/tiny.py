@@ -158,9 +158,9 @@ def local_p_input_feeding():
 def transformer(residual=PostNorm, to_both_sides=None, looking_back=None):
     """Both sides with two layers; the attentions may be others than scaled dot-product."""
     sizes = {
-        "size": HIDDEN,
+        "d_model": HIDDEN,
         "heads": 2,
-        "hidden": ATTENTION,
+        "d_ff": ATTENTION,
         "dropout": 0.0,
         "residual": residual,
     }

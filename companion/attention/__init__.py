@@ -15,6 +15,11 @@ from companion.attention.attention_over_attention import (
     pointer_sum,
 )
 from companion.attention.base import Attention, masked_softmax
+from companion.attention.functional import (
+    additive_scores,
+    cosine_scores,
+    dot_product_attention,
+)
 from companion.attention.gumbel_softmax import GumbelSoftmax, StraightThroughGumbel
 from companion.attention.hard import (
     HalfAndHalf,
@@ -101,7 +106,10 @@ __all__ = [
     "Synthesizer",
     "TiledAttention",
     "UnconditionalSynthesizer",
+    "additive_scores",
     "attention_over_attention",
+    "cosine_scores",
+    "dot_product_attention",
     "entropy",
     "last_pooling",
     "masked_softmax",

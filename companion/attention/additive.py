@@ -1,11 +1,11 @@
 """Additive attention (Bahdanau et al. 2015) and its location-sensitive form (Chorowski et al. 2015)."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import check_positive, check_size
 from companion.attention.base import Attention, uniform_parameter
+from companion.attention.functional import additive_scores
 
 
 class Additive(Attention):
@@ -42,7 +42,7 @@ class Additive(Attention):
         """``vᵀ tanh(W s + U h)`` for every query with every key; ``key`` is already ``U h``."""
         check_size("query", query, self.W.in_features)
         check_size("projected key", key, self.U.out_features)
-        return torch.tanh_(self.W(query).unsqueeze(-2) + key.unsqueeze(-3)) @ self.v
+        return additive_scores(self.W(query), key, self.v)
 
 
 class LocationSensitive(Additive):
@@ -54,7 +54,7 @@ class LocationSensitive(Additive):
 
     Source: Chorowski et al. 2015, equations (8) and (9); our U and L are the paper's V and U. ``F`` holds
     ``channels`` filters of ``width`` positions. Beyond both ends of the source the weights count as zero.
-    The last term enters before the score, by :meth:`locate`, which a decoder must call: without it the scores
+    The last term enters before the score, by :meth:`location_features`, which a decoder must call: without it the scores
     are additive. The paper's w is our v.
 
     Raises:
@@ -73,7 +73,7 @@ class LocationSensitive(Additive):
         self.F = nn.Conv1d(1, channels, width, padding=width // 2, bias=False)
         self.L = nn.Linear(channels, size)
 
-    def locate(
+    def location_features(
         self, key: Float[Tensor, "b k d"], previous: Float[Tensor, "b k"]
     ) -> Float[Tensor, "b k d"]:
         """The keys ``U h_j``, each with ``L f_ij + b`` added: marked with where the last look fell."""

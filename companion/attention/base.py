@@ -1,12 +1,13 @@
 """The one idea of the book: score the keys, normalise under a mask, average the values."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_mask
+from companion._checks import check_inputs, check_mask
 
 
 def masked_softmax(
@@ -18,73 +19,120 @@ def masked_softmax(
 
         weights_j = mask_j exp(scores_j) / Σ_l mask_l exp(scores_l)
 
-    ``mask`` is boolean and broadcasts to ``scores``; ``True`` means *may attend*. A row in which nothing
-    may be attended to gets zero weights, and sends back zero gradient.
+    A row in which every position is masked gets zero weights and sends back zero gradient.
+
+    Args:
+        scores: any real numbers.
+        mask: boolean, ``True`` = may attend. It has as many axes as the scores, each of
+            their size or 1; or it is one ``(q, k)`` or ``(k,)`` for the whole batch.
 
     Raises:
         TypeError: the mask is not boolean.
-        ValueError: there is no key to attend to (``k`` is 0), or the mask does not broadcast to the scores.
+        ValueError: there is no key, or the mask does not fit the scores. A mask
+            ``(b, k)`` that would fit ``(q, k)`` only because b = q is refused as well.
+
+    Example:
+        >>> masked_softmax(torch.zeros(3), torch.tensor([True, True, False]))
+        tensor([0.5000, 0.5000, 0.0000])
     """
     if scores.shape[-1] == 0:
         raise ValueError(
-            f"nothing to attend to: the scores have shape {tuple(scores.shape)}, with no key"
+            f"nothing to attend to: scores of shape {tuple(scores.shape)} have no key"
         )
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
-    empty = ~mask.any(
-        -1, keepdim=True
-    )  # a row of −∞ alone would give NaN, so it gets finite scores
-    hidden = scores.new_full((), -torch.inf).masked_fill(empty, 0)
-    return scores.where(mask, hidden).softmax(-1).masked_fill(empty, 0)
-
-
-def uniform_parameter(*sizes: int) -> nn.Parameter:
-    """A parameter that starts as ``nn.Linear`` starts its own: uniform within ±1/√n, n its last size."""
-    bound = sizes[-1] ** -0.5
-    return nn.Parameter(torch.empty(sizes).uniform_(-bound, bound))
+    # A row of −∞ alone would give NaN, so a fully masked row gets finite scores.
+    empty = ~mask.any(-1, keepdim=True)
+    masked = scores.new_full((), -torch.inf).masked_fill(empty, 0)
+    return scores.where(mask, masked).softmax(-1).masked_fill(empty, 0)
 
 
 class Attention(nn.Module, ABC):
-    """Every mechanism of the book that scores keys: a subclass says how, in :meth:`score`.
+    """The contract of every mechanism that scores keys; a subclass writes :meth:`score`.
 
     ::
 
         context = weights · value,   weights = masked_softmax(score(query, key), mask)
 
-    :meth:`weights` is the definition. A subclass may compute :meth:`forward` in another way, if it is
-    equal. Leading axes ``*b`` are batch, so heads are just more batch.
+    :meth:`weights` is the definition. A subclass may compute :meth:`forward` in another
+    way that gives the same. Leading axes ``*b`` are batch; heads are one more of them.
+
+    ``query_position`` says where each query stands among the positions of the keys, as
+    integers ``(q,)`` or ``(b, q)``. By default the queries are the last positions, as in
+    cached decoding. Most mechanisms do not depend on it; those that do say so in
+    ``uses_query_position``.
+
+    Example:
+        >>> class Sharp(Attention):
+        ...     def score(self, query, key):
+        ...         return 10 * query @ key.mT
+        >>> attention, source = Sharp(), torch.eye(3)[None]
+        >>> key, value = attention.project(source)
+        >>> attention.weights(source, key).argmax(-1)
+        tensor([[0, 1, 2]])
     """
 
-    causal = False  #: whether no query sees, even without a mask, a key after its own position
-    placed = False  #: whether a look depends on the query's own place, which one query alone does not tell
-    keys_placed = False  #: whether a score depends on where its key stands, not only on what is in it
-    hides = False  #: whether it hides keys by a rule of its own, which its scores do not tell
+    causal = False  #: whether, even without a mask, no query attends to a later key
+    uses_query_position = False  #: whether a weight depends on the query's position
+    uses_key_position = False  #: whether a score depends on the key's position
+    has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
 
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """Key and value of a source, computed once however many queries follow. Here: the source itself."""
+        """Key and value of a source, computed once for all queries. Here: the source."""
         return source, source
 
     @abstractmethod
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """How well each key answers each query, as any real number."""
+        """How well each key matches each query: any real number.
+
+        Where ``uses_query_position`` is true, ``query_position`` follows the key.
+        """
+
+    def score_at(
+        self, query: Tensor, key: Tensor, query_position: Tensor | None
+    ) -> Float[Tensor, "*b q k"]:
+        """:meth:`score`, with the position for the mechanisms that depend on it."""
+        if self.uses_query_position:
+            positioned: Any = self.score
+            return positioned(query, key, query_position)
+        return self.score(query, key)
 
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The share of each key in each query's context; a row sums to 1, or to 0 where all is masked.
+        """The attention weights: a row sums to 1, or to 0 where all keys are masked.
 
         Raises:
             TypeError, ValueError: as :func:`masked_softmax`, or sizes do not fit.
         """
-        return masked_softmax(self.score(query, key), mask)
+        check_inputs(query, key)
+        return masked_softmax(self.score_at(query, key, query_position), mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
+        """Context and weights, for a decoder that reports what it attended to.
+
+        Raises:
+            TypeError, ValueError: as :meth:`forward`.
+        """
+        check_inputs(query, key, value)
+        weights = self.weights(query, key, mask, query_position)
+        return weights @ value, weights
 
     def forward(
         self,
@@ -92,18 +140,40 @@ class Attention(nn.Module, ABC):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query: the average of the values under :meth:`weights`.
 
-        A mask of the source alone, ``(b, k)``, enters as ``mask[:, None]``. What is masked must still be a
-        number: a NaN in a value stays one, even times zero.
+        Args:
+            query, key, value: key and value are what :meth:`project` returned.
+            mask: boolean, ``True`` = may attend, ``(*b, q, k)`` with sizes of 1 where it
+                is the same, or ``(q, k)``. A source mask ``(b, k)`` is ``mask[:, None]``.
+            query_position: where the queries stand among the keys' positions.
+
+        A masked value must still be a number: NaN times a weight of zero is NaN.
 
         Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
-            TypeError: the mask is not boolean.
+            ValueError: sizes do not fit, the source is empty, or the mask does not fit.
+            TypeError: the mask is not boolean, or the positions are not integers.
         """
-        if key.shape[-2] != value.shape[-2]:
-            raise ValueError(
-                f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
-            )
-        return self.weights(query, key, mask) @ value
+        return self.attend(query, key, value, mask, query_position)[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a copy, without what a recording has put in its methods' way."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not getattr(value, "records_weights", False)
+        }
+
+
+def uniform_parameter(*sizes: int) -> nn.Parameter:
+    """A parameter initialised as ``nn.Linear`` does: uniform in ±1/√n, n its last size."""
+    return nn.Parameter(reset_uniform(torch.empty(sizes)))
+
+
+@torch.no_grad()
+def reset_uniform(parameter: Tensor) -> Tensor:
+    """Initialise a tensor again, in place, as :func:`uniform_parameter` does."""
+    bound = parameter.shape[-1] ** -0.5
+    return parameter.uniform_(-bound, bound)

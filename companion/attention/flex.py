@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-from companion._checks import check_sequence
+from companion._checks import check_inputs, check_last_positions, check_sequence
 from companion.attention import masks
 from companion.attention.kernels.block_masks import Order, find_blocks
-from companion.attention.masks import Rule
+from companion.attention.masks import RuleFunction
 from companion.attention.sparse import PatternAttention
 
 _KERNELS = 128  # compiled ones, after which PyTorch raises an error
@@ -56,22 +56,23 @@ class FlexAttention(PatternAttention):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query; zero where it sees nothing. Blocks that the rule hides are left out."""
-        if not query.numel() or not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(
-                query, key, value, mask
-            )  # nothing to do, or it says what is wrong
-        *batch, queries, _ = check_sequence(query, key, mask)
+        check_inputs(query, key, value)
+        if not query.numel() or not key.shape[-2] or query_position is not None:
+            return super().forward(query, key, value, mask, query_position)
+        *batch, queries, keys = check_sequence(query, key, mask)
+        check_last_positions(queries, keys)
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
         query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
         mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
-        return self.attend(query, key, value, mask).reshape(
+        return self._attend(query, key, value, mask).reshape(
             *batch, queries, value.shape[-1]
         )
 
-    def attend(
+    def _attend(
         self,
         query: Float[Tensor, "b h q d"],
         key: Float[Tensor, "b h k d"],
@@ -126,12 +127,12 @@ class FlexSparse(FlexAttention):
             PatternAttention(rule, causal).rule for rule in (near, far)
         )
 
-    def attend(
+    def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
         """The context by two calls of the kernel, or on a CPU by one."""
         if not gives_lse(query.device):
-            return super().attend(query, key, value, mask)
+            return super()._attend(query, key, value, mask)
         near = flex_kernel(self.near, 1, query, key, value, mask)
         far = flex_kernel(self.far, self.rate, query, key, value, mask)
         return merge(*near, *far)
@@ -145,7 +146,7 @@ def gives_lse(device: torch.device) -> bool:
 @torch.compiler.disable
 @torch._dynamo.config.patch(recompile_limit=_KERNELS)
 def flex_kernel(
-    rule: Rule,
+    rule: RuleFunction,
     rate: int,
     query: Float[Tensor, "b h q d"],
     key: Float[Tensor, "b h k d"],

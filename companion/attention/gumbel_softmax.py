@@ -3,10 +3,10 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import check_hides_nothing, check_kind
+from companion._checks import check_independent, check_inputs, check_kind
 from companion.attention.base import Attention, masked_softmax
 from companion.attention.hard import one_hot
 
@@ -31,12 +31,19 @@ class GumbelSoftmax(Attention):
     def __init__(self, attention: Attention, temperature: float = 1.0):
         super().__init__()
         check_kind(self, attention, Attention)
-        check_hides_nothing(self, attention)
+        check_independent(
+            self,
+            attention,
+            "has_own_mask",
+            because="only its scores are used, so the rule would be lost",
+        )
         if not 0 < temperature < math.inf:
             raise ValueError(
                 f"the temperature must be a finite number above 0, not {temperature}"
             )
         self.attention, self.temperature = attention, temperature
+        self.uses_query_position = attention.uses_query_position
+        self.uses_key_position = attention.uses_key_position
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -45,19 +52,24 @@ class GumbelSoftmax(Attention):
         return self.attention.project(source)
 
     def score(
-        self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """The scores of the attention inside, without noise."""
-        return self.attention.score(query, key)
+        return self.attention.score_at(query, key, query_position)
 
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """Another draw at every call; a row sums to 1, or to 0 where all is masked."""
-        scores = self.score(query, key)
+        check_inputs(query, key)
+        scores = self.score(query, key, query_position)
         if self.training:
             precision = torch.promote_types(scores.dtype, torch.float32)
             noise = -torch.empty_like(scores, dtype=precision).exponential_().log()
@@ -81,7 +93,8 @@ class StraightThroughGumbel(GumbelSoftmax):
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """A single 1 in each row, at another place at every call; none where all is masked."""
-        relaxed = super().weights(query, key, mask)
+        relaxed = super().weights(query, key, mask, query_position)
         return one_hot(relaxed.detach()) + (relaxed - relaxed.detach())

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import check_kind
@@ -69,6 +69,7 @@ class HardAttention(nn.Module):
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> SampledAttention:
         """One position for each query.
 
@@ -76,9 +77,9 @@ class HardAttention(nn.Module):
             ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
             TypeError: the mask is not boolean.
         """
-        return self.look(self.attention.weights(query, key, mask))
+        return self.sample(self.attention.weights(query, key, mask, query_position))
 
-    def look(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:
+    def sample(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:
         """One position for each row of α."""
         weights = self.choose(probabilities.detach())
         return SampledAttention(
@@ -103,9 +104,9 @@ class HalfAndHalf(HardAttention):
     At evaluation there is no toss.
     """
 
-    def look(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:
+    def sample(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:
         """For each row of α, one position or the row itself."""
-        drawn = super().look(probabilities)
+        drawn = super().sample(probabilities)
         if not self.training:
             return drawn
         expected = torch.rand_like(drawn.log_prob) < 0.5

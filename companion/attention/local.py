@@ -8,7 +8,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
-from companion._checks import check_kind, check_mask, check_positive, check_size
+from companion._checks import (
+    check_independent,
+    check_inputs,
+    check_kind,
+    check_mask,
+    check_positive,
+    check_size,
+    query_positions,
+)
 from companion.attention.base import Attention, masked_softmax, uniform_parameter
 
 
@@ -29,7 +37,7 @@ class Location(Attention):
             number of features than announced.
     """
 
-    keys_placed = True
+    uses_key_position = True
 
     def __init__(self, query_size: int, max_length: int):
         super().__init__()
@@ -71,19 +79,20 @@ class LocalWindow(Attention, ABC):
             itself.
     """
 
-    keys_placed = True
-    hides = True
+    uses_key_position = True
+    has_own_mask = True
 
     def __init__(self, attention: Attention, radius: int):
         super().__init__()
         check_kind(self, attention, Attention)
         check_positive(radius=radius)
-        for part in attention.modules():
-            if isinstance(part, Attention) and (part.placed or part.keys_placed):
-                raise TypeError(
-                    f"{type(self).__name__} needs an attention that scores what is in a key, "
-                    f"not {type(part).__name__}, which goes by its position"
-                )
+        check_independent(
+            self,
+            attention,
+            "uses_query_position",
+            "uses_key_position",
+            because="it sees the keys of a window alone, not where they stand",
+        )
         self.attention = attention
         self.radius = radius
 
@@ -92,12 +101,12 @@ class LocalWindow(Attention, ABC):
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        position: Int[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q"]:
-        """The centre p_t for each query.
+        """The centre p_t of each query's window.
 
-        ``lengths`` holds S, how many words each query may attend to; ``position`` holds t, the place of each
-        query in its own sentence: 0, 1, 2, … if it is not given. Both broadcast to ``(*b, q)``.
+        ``lengths`` holds S, how many keys each query may attend to, and
+        ``query_position`` t, where it stands. Both broadcast to ``(*b, q)``.
         """
 
     def project(
@@ -112,27 +121,32 @@ class LocalWindow(Attention, ABC):
         """The scores of every key, without a window."""
         return self.attention.score(query, key)
 
-    def places(self, centre: Float[Tensor, "*b q"], keys: int) -> Int[Tensor, "*b q w"]:
+    def window_indices(
+        self, centre: Float[Tensor, "*b q"], keys: int
+    ) -> Int[Tensor, "*b q w"]:
         """Neighbouring positions that hold the window around each centre, all of them in the source."""
         width = min(2 * self.radius + 1, keys)
         first = (centre - self.radius).ceil().clamp(0, keys - width).long()
         return first.unsqueeze(-1) + torch.arange(width, device=centre.device)
 
-    def near(
+    def window_weights(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None,
-        centre: Float[Tensor, "*b q"] | None,
+        query_position: Int[Tensor, "..."] | None,
     ) -> tuple[Float[Tensor, "*b q w"], Int[Tensor, "*b q w"]]:
-        """The weights of each window and its :meth:`places`; the centres are found here if not given."""
+        """The weights of each window, and its :meth:`window_indices`."""
+        check_inputs(query, key)
         shape = torch.Size((*query.shape[:-1], key.shape[-2]))
         if mask is not None:
             check_mask(mask, shape)
             mask = mask.expand(*mask.shape[:-1], shape[-1])
-        if centre is None:
-            centre = self.centre(query, shape[-1] if mask is None else mask.sum(-1))
-        places = self.places(centre, shape[-1])
+        if self.uses_query_position:
+            query_position = query_positions(query, shape[-1], query_position)
+        lengths = shape[-1] if mask is None else mask.sum(-1)
+        centre = self.centre(query, lengths, query_position)
+        places = self.window_indices(centre, shape[-1])
         distance = places - centre.unsqueeze(-1)
         inside = distance.abs() <= self.radius
         if mask is not None:
@@ -140,53 +154,41 @@ class LocalWindow(Attention, ABC):
         scores = self.attention.score(
             query.unsqueeze(-2), _gather(key, places)
         ).squeeze(-2)
-        return self.fade(masked_softmax(scores, inside), distance), places
+        return self.distance_weights(masked_softmax(scores, inside), distance), places
 
-    def fade(
+    def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]
     ) -> Float[Tensor, "*b q w"]:
         """What becomes of a weight at a distance from the centre: here it stays as it is."""
         return weights
-
-    def average(
-        self,
-        weights: Float[Tensor, "*b q k"],
-        value: Float[Tensor, "*b k v"],
-        centre: Float[Tensor, "*b q"],
-    ) -> Float[Tensor, "*b q v"]:
-        """``weights · value``, but of each window alone: all other weights are zero."""
-        places = self.places(centre, value.shape[-2])
-        return _average(
-            weights.gather(-1, places.expand(*weights.shape[:-1], -1)), value, places
-        )
 
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
-        centre: Float[Tensor, "*b q"] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """The weights of each window, and zero in the rest of the source."""
         if key.shape[-2] == 0:
             return super().weights(query, key, mask)  # which says what is wrong
-        weights, places = self.near(query, key, mask, centre)
-        everywhere = weights.new_zeros(*weights.shape[:-1], key.shape[-2])
-        return everywhere.scatter(-1, places.expand_as(weights), weights)
+        weights, places = self.window_weights(query, key, mask, query_position)
+        return _spread(weights, places, key.shape[-2])
 
-    def forward(
+    def attend(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
-        centre: Float[Tensor, "*b q"] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each query, from its window alone."""
-        if not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(query, key, value, mask)  # which says what is wrong
-        weights, places = self.near(query, key, mask, centre)
-        return _average(weights, value, places)
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
+        """The context of each window, and its weights spread over the whole source."""
+        check_inputs(query, key, value)
+        if key.shape[-2] == 0:
+            return super().attend(query, key, value, mask)  # which says what is wrong
+        weights, places = self.window_weights(query, key, mask, query_position)
+        return _average(weights, value, places), _spread(weights, places, key.shape[-2])
 
 
 class LocalM(LocalWindow):
@@ -203,20 +205,19 @@ class LocalM(LocalWindow):
         ValueError, TypeError: as :class:`LocalWindow`.
     """
 
-    placed = True
+    uses_query_position = True
 
     def centre(
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        position: Int[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q"]:
         """Each query's own place, whatever is in it."""
-        if position is None:
-            position = torch.arange(query.shape[-2], device=query.device)
-        return position.to(torch.promote_types(query.dtype, torch.float32)).expand(
-            query.shape[:-1]
-        )
+        if query_position is None:
+            query_position = torch.arange(query.shape[-2], device=query.device)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        return query_position.to(wide).expand(query.shape[:-1])
 
 
 class LocalP(LocalWindow):
@@ -250,7 +251,7 @@ class LocalP(LocalWindow):
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        position: Int[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q"]:
         """A share of the sentence's length, which the query chooses; its own place does not matter."""
         check_size("query", query, self.W_p.in_features)
@@ -259,7 +260,7 @@ class LocalP(LocalWindow):
         with torch.autocast(query.device.type, enabled=False):
             return lengths * (hidden.to(wide) @ self.v_p.to(wide)).sigmoid()
 
-    def fade(
+    def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]
     ) -> Float[Tensor, "*b q w"]:
         """Times a Gaussian of the distance."""
@@ -284,3 +285,11 @@ def _average(
 ) -> Float[Tensor, "*b q v"]:
     """The sum of the values at some places, each times its weight."""
     return (weights.unsqueeze(-2) @ _gather(value, places)).squeeze(-2)
+
+
+def _spread(
+    weights: Float[Tensor, "*b q w"], places: Int[Tensor, "*b q w"], keys: int
+) -> Float[Tensor, "*b q k"]:
+    """The weights of windows over all keys: zero outside."""
+    everywhere = weights.new_zeros(*weights.shape[:-1], keys)
+    return everywhere.scatter(-1, places.expand_as(weights), weights)

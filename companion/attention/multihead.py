@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from einops import rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import check_kind, check_mask, check_positive, check_size
@@ -19,7 +18,7 @@ class MultiHeadAttention(nn.Module):
     ::
 
         MultiHead(Q, K, V) = [head_1; …; head_h] W_O
-        head_i = attention(Q W_Q,i, K W_K,i, V W_V,i),   each with size / heads features
+        head_i = attention(Q W_Q,i, K W_K,i, V W_V,i),   each with d_model / heads features
 
     The heads are one more batch axis, so any :class:`~companion.attention.base.Attention` can be the one inside,
     and all heads are computed in one operation. It is used as an attention is::
@@ -28,31 +27,31 @@ class MultiHeadAttention(nn.Module):
 
     What the attention inside learns, all heads share; ScaledDot, the default, learns nothing.
 
-    Source: Vaswani et al. 2017, section 3.2.2; ``size`` is d_model, and W_Q, W_K and W_V hold the matrices of
+    Source: Vaswani et al. 2017, section 3.2.2; W_Q, W_K and W_V hold the matrices of
     all heads side by side. Deviation: biases, zero at first, as in PyTorch's ``nn.MultiheadAttention``.
 
     Raises:
-        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
         TypeError: the attention is no :class:`~companion.attention.base.Attention`.
     """
 
     def __init__(
         self,
-        size: int,
+        d_model: int,
         heads: int,
         attention: Attention | None = None,
         source_size: int | None = None,
     ):
         super().__init__()
-        source_size = size if source_size is None else source_size
-        check_positive(size=size, heads=heads, source_size=source_size)
-        if size % heads:
-            raise ValueError(f"{size} features cannot be divided among {heads} heads")
+        source_size = d_model if source_size is None else source_size
+        check_positive(d_model=d_model, heads=heads, source_size=source_size)
+        if d_model % heads:
+            raise ValueError(f"{d_model} features cannot be divided among {heads} heads")
         self.heads = heads
-        self.W_Q = nn.Linear(size, size)
-        self.W_K = nn.Linear(source_size, size)
-        self.W_V = nn.Linear(source_size, size)
-        self.W_O = nn.Linear(size, size)
+        self.W_Q = nn.Linear(d_model, d_model)
+        self.W_K = nn.Linear(source_size, d_model)
+        self.W_V = nn.Linear(source_size, d_model)
+        self.W_O = nn.Linear(d_model, d_model)
         self.attention = ScaledDot() if attention is None else attention
         check_kind(self, self.attention, Attention)
         for linear in (self.W_Q, self.W_K, self.W_V, self.W_O):
@@ -72,10 +71,15 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "*b q s"],
         key: Float[Tensor, "*b h k d"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b h q k"]:
-        """Where each head looks; ``key`` is projected."""
+        """The weights of each head; ``key`` is projected."""
+        self._check_heads(query, key)
         return self.attention.weights(
-            self._queries(query), key, self._for_heads(mask, query, key)
+            self._queries(query),
+            key,
+            self._for_heads(mask, query, key),
+            _positions_for_heads(query_position),
         )
 
     def forward(
@@ -84,6 +88,7 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "*b h k d"],
         value: Float[Tensor, "*b h k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q s"]:
         """The joined contexts of each query; ``key`` and ``value`` are projected. All heads have one mask.
 
@@ -93,29 +98,37 @@ class MultiHeadAttention(nn.Module):
             ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
             TypeError: the mask is not boolean.
         """
-        mask = self._for_heads(mask, query, key)
-        context = self.attention(self._queries(query), key, value, mask)
-        return self.W_O(rearrange(context, "... h q v -> ... q (h v)"))
+        self._check_heads(query, key)
+        context = self.attention(
+            self._queries(query),
+            key,
+            value,
+            self._for_heads(mask, query, key),
+            _positions_for_heads(query_position),
+        )
+        return self.W_O(context.transpose(-3, -2).flatten(-2))
 
     def _queries(self, query: Float[Tensor, "*b q s"]) -> Float[Tensor, "*b h q d"]:
         check_size("query", query, self.W_Q.in_features)
         return self._split(self.W_Q(query))
 
     def _split(self, features: Float[Tensor, "*b n s"]) -> Float[Tensor, "*b h n d"]:
-        return rearrange(features, "... n (h d) -> ... h n d", h=self.heads)
+        return features.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def _check_heads(self, query: Tensor, key: Tensor) -> None:
+        if key.ndim != query.ndim + 1 or key.shape[-3] != self.heads:
+            raise ValueError(
+                f"keys of shape {tuple(key.shape)} do not fit {self.heads} heads and a query "
+                f"of shape {tuple(query.shape)}: key and value are what project returned"
+            )
 
     def _for_heads(
         self, mask: Tensor | None, query: Tensor, key: Tensor
     ) -> Tensor | None:
-        """The mask with an axis for the heads, which the keys must have."""
-        if key.ndim != query.ndim + 1 or key.shape[-3] != self.heads:
-            raise ValueError(
-                f"keys of shape {tuple(key.shape)} do not fit {self.heads} heads and a query of shape "
-                f"{tuple(query.shape)}: key and value are what project makes of a source"
-            )
-        if mask is None:
-            return None
-        check_mask(mask, torch.Size((*query.shape[:-1], key.shape[-2])))
+        """A mask for all heads with an axis for them; one a head, or for all, as it is."""
+        if mask is None or mask.ndim > query.ndim:
+            return mask  # what is wrong with it, the attention inside says
+        check_mask(mask, (*query.shape[:-1], key.shape[-2]))
         return mask if mask.ndim < 3 else mask.unsqueeze(-3)
 
     @classmethod
@@ -162,6 +175,10 @@ class MultiHeadAttention(nn.Module):
             for parameter, theirs in _pairs(self, other):
                 theirs.copy_(parameter)
         return other
+
+
+def _positions_for_heads(position: Tensor | None) -> Tensor | None:
+    return position if position is None or position.ndim < 2 else position.unsqueeze(-2)
 
 
 def _pairs(

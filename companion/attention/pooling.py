@@ -4,7 +4,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion._checks import check_kind, check_positive, check_states, check_unplaced
+from companion._checks import (
+    check_independent,
+    check_kind,
+    check_positive,
+    check_states,
+)
 from companion.attention.base import Attention, masked_softmax, uniform_parameter
 
 
@@ -78,7 +83,9 @@ class AttentionPooling(nn.Module):
     def __init__(self, attention: Attention, query_size: int):
         super().__init__()
         check_kind(self, attention, Attention)
-        check_unplaced(self, attention)
+        check_independent(
+            self, attention, "uses_query_position", because="its learned query has none"
+        )
         check_positive(query_size=query_size)
         self.attention = attention
         self.query = uniform_parameter(query_size)

@@ -3,12 +3,13 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion._checks import check_mask, check_positive, check_size
+from companion._checks import check_positive, check_same_features, check_size
 from companion.attention.base import Attention, uniform_parameter
+from companion.attention.functional import cosine_scores, dot_product_attention
 
 
 class Dot(Attention):
@@ -29,7 +30,7 @@ class Dot(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``qᵀ k`` for every query with every key."""
-        _check_alike(query, key)
+        check_same_features(query, key)
         return query @ key.mT
 
 
@@ -59,21 +60,10 @@ class ScaledDot(Dot):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The context by a fused kernel: equal to the definition, and zero where all is masked."""
-        _check_alike(query, key)
-        if not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(
-                query, key, value, mask
-            )  # the definition says what is wrong
-        if mask is None:
-            return _fused(query, key, value)
-        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-        check_mask(mask, torch.Size((*batch, query.shape[-2], key.shape[-2])))
-        empty = ~mask.any(
-            -1, keepdim=True
-        )  # such a row may see all, for kernels differ on −∞ alone
-        return _fused(query, key, value, mask | empty).masked_fill(empty, 0)
+        """The context by a fused kernel: equal to the definition, zero where all is masked."""
+        return dot_product_attention(query, key, value, mask)
 
 
 class Cosine(Attention):
@@ -104,8 +94,7 @@ class Cosine(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``β cos(q, k)`` for every query with every key."""
-        _check_alike(query, key)
-        return self.strength * _unit(query) @ _unit(key).mT
+        return self.strength * cosine_scores(query, key)
 
 
 class Bilinear(Attention):
@@ -225,33 +214,6 @@ class MLP(Attention):
         for layer in self.hidden:
             hidden = torch.relu_(layer(hidden))
         return hidden @ self.v
-
-
-def _check_alike(query: Tensor, key: Tensor) -> None:
-    if query.shape[-1] != key.shape[-1]:
-        sizes = f"{query.shape[-1]} and {key.shape[-1]}"
-        raise ValueError(
-            f"query and key must have the same number of features, not {sizes}"
-        )
-
-
-def _fused(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
-    """The context by PyTorch's kernel, which is fused for four axes, and copies a mask that was expanded."""
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    query, key, value = (x[(None,) * (4 - x.ndim)] for x in (query, key, value))
-    if mask is not None:
-        mask = mask[(None,) * (4 - mask.ndim)]
-    context = functional.scaled_dot_product_attention(query, key, value, mask)
-    return context.reshape(*batch, *context.shape[-2:])
-
-
-def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-    """Each vector at length 1; zeros stay zeros."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    zero = length == 0
-    return (vectors / length.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
 class HiddenDot(Dot):

@@ -5,18 +5,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import check_sequence
+from companion._checks import (
+    check_sequence,
+    query_positions,
+)
 from companion.attention import masks
 from companion.attention.kernels.merging import MergedAttention
 from companion.attention.kernels.tiling import Tiles, atrous_tiles, local_tiles
-from companion.attention.masks import Rule
+from companion.attention.masks import RuleFunction
 from companion.attention.scores import ScaledDot
 
 #: Pieces that hold each query once, and the rule inside them.
-TileGroup = tuple[Sequence[Tiles], Rule | None]
+TileGroup = tuple[Sequence[Tiles], RuleFunction | None]
 
 
 class PatternAttention(ScaledDot):
@@ -36,10 +39,10 @@ class PatternAttention(ScaledDot):
         ValueError: there are more queries than keys, or their shapes do not fit.
     """
 
-    placed = True
-    hides = True
+    uses_query_position = True
+    has_own_mask = True
 
-    def __init__(self, rule: Rule, causal: bool = False):
+    def __init__(self, rule: RuleFunction, causal: bool = False):
         super().__init__()
         self.rule = masks.intersection(rule, masks.causal()) if causal else rule
         self.causal = causal
@@ -49,9 +52,11 @@ class PatternAttention(ScaledDot):
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """A softmax under the rule and the mask."""
-        return super().weights(query, key, self._seen(query, key, mask))
+        visible = self._visible(query, key, mask, query_position)
+        return super().weights(query, key, visible)
 
     def forward(
         self,
@@ -59,17 +64,24 @@ class PatternAttention(ScaledDot):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The context of each query; zero where it sees nothing."""
-        return super().forward(query, key, value, self._seen(query, key, mask))
+        """The context of each query; zero where everything is masked."""
+        visible = self._visible(query, key, mask, query_position)
+        return super().forward(query, key, value, visible)
 
-    def _seen(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor | None:
+    def _visible(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, position: Tensor | None
+    ) -> Tensor | None:
         """The dense mask of the rule and the mask together."""
-        *_, queries, keys = check_sequence(query, key, mask)
-        if not queries or not keys:
+        shape = check_sequence(query, key, mask)
+        position = query_positions(query, shape[-1], position)
+        if not shape.numel():
             return mask
-        seen = masks.dense(self.rule, queries, keys, query.device, first=keys - queries)
-        return seen if mask is None else seen & mask
+        visible = masks.visible_keys(self.rule, position, shape[-1])
+        if visible.ndim < len(shape):
+            visible = visible[(None,) * (len(shape) - visible.ndim)]
+        return visible if mask is None else visible & mask
 
 
 class TiledAttention(PatternAttention, ABC):
@@ -221,7 +233,7 @@ def _alike(*inputs: Tensor) -> Sequence[Tensor]:
 
 def _bias(
     piece: Tiles,
-    rule: Rule | None,
+    rule: RuleFunction | None,
     mask: Tensor | None,
     shape: torch.Size,
     query: Tensor,

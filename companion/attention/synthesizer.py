@@ -10,16 +10,18 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import (
-    check_hides_nothing,
+    check_independent,
+    check_inputs,
     check_kind,
+    check_last_positions,
     check_mask,
-    check_places,
     check_positive,
     check_size,
+    query_positions,
 )
 from companion.attention.base import Attention, masked_softmax
 
@@ -34,7 +36,7 @@ class Synthesizer(Attention, ABC):
             keys, or the query does not have the features or the heads announced.
     """
 
-    keys_placed = True
+    uses_key_position = True
 
     def __init__(self, max_length: int, heads: int | None):
         super().__init__()
@@ -44,29 +46,42 @@ class Synthesizer(Attention, ABC):
 
     @abstractmethod
     def synthesize(
-        self, query: Float[Tensor, "*b q d"], first: int, keys: int
+        self,
+        query: Float[Tensor, "*b q d"],
+        position: Int[Tensor, "..."] | None,
+        keys: int,
     ) -> Float[Tensor, "... q k"]:
-        """Scores of the first ``keys`` positions, for the queries at position ``first`` and after."""
+        """The scores of the first ``keys`` positions, for queries at these positions."""
 
     def score(
-        self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """How much each query wants each position; what is in the keys does not matter."""
-        return self._scores(query, key).expand(*query.shape[:-1], key.shape[-2])
+        """The score of each position for each query; the content of the keys has no effect."""
+        scores = self._scores(query, key, query_position)
+        return scores.expand(*query.shape[:-1], key.shape[-2])
 
-    def _scores(self, query: Tensor, key: Tensor) -> Float[Tensor, "... q k"]:
+    def _scores(
+        self, query: Tensor, key: Tensor, query_position: Tensor | None
+    ) -> Float[Tensor, "... q k"]:
         """The scores, without the batch where they do not depend on it."""
-        queries, keys = query.shape[-2], key.shape[-2]
+        keys = key.shape[-2]
         if keys > self.max_length:
             raise ValueError(
                 f"the sequence has {keys} positions, but the synthesizer only {self.max_length}"
             )
-        check_places(queries, keys)
         if self.heads is not None and (query.ndim < 3 or query.shape[-3] != self.heads):
             raise ValueError(
                 f"a query of shape {tuple(query.shape)} has no axis of {self.heads} heads"
             )
-        return self.synthesize(query, max(keys - queries, 0), keys)
+        if query_position is not None:
+            query_position = query_positions(query, keys, query_position)
+            _check_within(query_position, self.max_length)
+        elif self.uses_query_position:
+            check_last_positions(query.shape[-2], keys)
+        return self.synthesize(query, query_position, keys)
 
 
 class DenseSynthesizer(Synthesizer):
@@ -88,7 +103,10 @@ class DenseSynthesizer(Synthesizer):
         self.output = HeadLinear(size, max_length, heads)
 
     def synthesize(
-        self, query: Float[Tensor, "*b q d"], first: int, keys: int
+        self,
+        query: Float[Tensor, "*b q d"],
+        position: Int[Tensor, "..."] | None,
+        keys: int,
     ) -> Float[Tensor, "*b q k"]:
         """What two layers make of each query."""
         return self.output(self.hidden(query).relu(), keys)
@@ -118,7 +136,10 @@ class FactorizedDense(Synthesizer):
         self.B = HeadLinear(size, b, heads)
 
     def synthesize(
-        self, query: Float[Tensor, "*b q d"], first: int, keys: int
+        self,
+        query: Float[Tensor, "*b q d"],
+        position: Int[Tensor, "..."] | None,
+        keys: int,
     ) -> Float[Tensor, "*b q k"]:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
@@ -136,16 +157,19 @@ class UnconditionalSynthesizer(Synthesizer):
         ValueError: as :class:`Synthesizer`.
     """
 
-    placed = True
+    uses_query_position = True
 
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """The same for each sequence that has the same mask."""
-        return self._shares(query, key, mask).expand(*query.shape[:-1], key.shape[-2])
+        check_inputs(query, key)
+        shared = self._shared_weights(query, key, mask, query_position)
+        return shared.expand(*query.shape[:-1], key.shape[-2])
 
     def forward(
         self,
@@ -153,15 +177,13 @@ class UnconditionalSynthesizer(Synthesizer):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The contexts. Where all sequences have the same weights, their values are columns of one matrix."""
-        # The definition broadcasts, or says what is wrong.
-        if (
-            query.shape[:-2] != value.shape[:-2]
-            or not 0 < key.shape[-2] == value.shape[-2]
-        ):
-            return super().forward(query, key, value, mask)
-        weights = self._shares(query, key, mask)
+        check_inputs(query, key, value)
+        if query.shape[:-2] != value.shape[:-2]:
+            return super().forward(query, key, value, mask, query_position)
+        weights = self._shared_weights(query, key, mask, query_position)
         alone = value.ndim - weights.ndim
         if alone <= 0:
             return weights @ value
@@ -170,18 +192,23 @@ class UnconditionalSynthesizer(Synthesizer):
         contexts = (weights @ columns).unflatten(-1, (value.shape[-1], batch.numel()))
         return contexts.movedim(-1, 0).unflatten(0, batch)
 
-    def _shares(
-        self, query: Tensor, key: Tensor, mask: Tensor | None
+    def _shared_weights(
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        query_position: Tensor | None,
     ) -> Float[Tensor, "... q k"]:
         """The weights, without the leading axes of the batch in which they are alike."""
-        scores = self._scores(query, key)
+        scores = self._scores(query, key, query_position)
         if mask is None:
             return masked_softmax(scores)
         check_mask(mask, torch.Size((*query.shape[:-1], key.shape[-2])))
         while mask.ndim > scores.ndim and mask.shape[0] == 1:
             mask = mask[0]
+        scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
         return masked_softmax(
-            scores.expand(torch.broadcast_shapes(scores.shape, mask.shape)), mask
+            scores, mask if mask.ndim == scores.ndim else mask.expand(scores.shape)
         )
 
 
@@ -203,10 +230,13 @@ class RandomSynthesizer(UnconditionalSynthesizer):
         self.R = nn.Parameter(torch.randn(_per_head(heads, max_length, max_length)))
 
     def synthesize(
-        self, query: Float[Tensor, "*b q d"], first: int, keys: int
+        self,
+        query: Float[Tensor, "*b q d"],
+        position: Int[Tensor, "..."] | None,
+        keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The queries' rows of R, and the keys' columns."""
-        return self.R[..., first : first + query.shape[-2], :keys]
+        return _rows(self.R, query, position, keys)[..., :keys]
 
 
 class FixedRandom(RandomSynthesizer):
@@ -248,13 +278,13 @@ class FactorizedRandom(UnconditionalSynthesizer):
         )
 
     def synthesize(
-        self, query: Float[Tensor, "*b q d"], first: int, keys: int
+        self,
+        query: Float[Tensor, "*b q d"],
+        position: Int[Tensor, "..."] | None,
+        keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The product of the queries' rows of R_1 with the keys' rows of R_2."""
-        return (
-            self.R_1[..., first : first + query.shape[-2], :]
-            @ self.R_2[..., :keys, :].mT
-        )
+        return _rows(self.R_1, query, position, keys) @ self.R_2[..., :keys, :].mT
 
 
 class Mixture(Attention):
@@ -280,7 +310,12 @@ class Mixture(Attention):
             raise ValueError("a mixture needs at least one attention, not 0")
         for number, attention in enumerate(attentions):
             check_kind(self, attention, Attention)
-            check_hides_nothing(self, attention)
+            check_independent(
+                self,
+                attention,
+                "has_own_mask",
+                because="only its scores are used, so the rule would be lost",
+            )
             if type(attention).project is not Attention.project:
                 name = (
                     f"{type(attention).__name__} (number {number} of {len(attentions)})"
@@ -289,14 +324,19 @@ class Mixture(Attention):
                     f"a mixture takes the source itself as key, but {name} projects it first"
                 )
         self.attentions: Any = nn.ModuleList(attentions)
+        self.uses_query_position = any(x.uses_query_position for x in attentions)
+        self.uses_key_position = any(x.uses_key_position for x in attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
 
     def score(
-        self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """The mixed scores."""
         shares = self.logits.softmax(0)
-        scores = [attention.score(query, key) for attention in self.attentions]
+        scores = [x.score_at(query, key, query_position) for x in self.attentions]
         return torch.stack(
             [share * score for share, score in zip(shares, scores, strict=True)]
         ).sum(0)
@@ -330,3 +370,24 @@ class HeadLinear(nn.Module):
 
 def _per_head(heads: int | None, *sizes: int) -> tuple[int, ...]:
     return sizes if heads is None else (heads, *sizes)
+
+
+def _rows(
+    table: Float[Tensor, "*h n d"], query: Tensor, position: Tensor | None, keys: int
+) -> Float[Tensor, "... q d"]:
+    """The rows of a table, or of one a head, at the queries' positions."""
+    if position is None:  # the last of the keys
+        return table[..., keys - query.shape[-2] : keys, :]
+    if table.ndim == 2:
+        return table[position]
+    return table[torch.arange(len(table), device=table.device)[:, None], position]
+
+
+def _check_within(position: Tensor, length: int) -> None:
+    """Refuse positions outside a table; on a GPU or compiled, PyTorch's own error."""
+    if position.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (int(x) for x in position.aminmax())
+        if low < 0 or high >= length:
+            raise ValueError(
+                f"positions {low} to {high} are asked for, but the table has {length}"
+            )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class Residual(nn.Module, ABC):
     """How the change that a sub-layer makes is joined to its input.
 
-    A layer calls ``leave(x, sublayer(enter(x)))``, and a stack of layers ends with :meth:`end`.
+    A layer calls ``post_norm(x, sublayer(pre_norm(x)))``, and a stack of layers ends with :meth:`final_norm`.
     """
 
     def __init__(self, size: int, dropout: float):
@@ -18,17 +18,17 @@ class Residual(nn.Module, ABC):
         self.dropout = nn.Dropout(dropout)
 
     @abstractmethod
-    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """What the sub-layer is given."""
 
     @abstractmethod
-    def leave(
+    def post_norm(
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
         """What comes out, from the input and what the sub-layer made of it."""
 
     @abstractmethod
-    def end(self) -> nn.Module:
+    def final_norm(self) -> nn.Module:
         """What follows the last layer of a stack."""
 
 
@@ -42,17 +42,17 @@ class PostNorm(Residual):
     Source: Vaswani et al. 2017, sections 3.1 and 5.4.
     """
 
-    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The input itself."""
         return x
 
-    def leave(
+    def post_norm(
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
         """``LayerNorm(x + Dropout(change))``."""
         return self.norm(x + self.dropout(change))
 
-    def end(self) -> nn.Module:
+    def final_norm(self) -> nn.Module:
         """Nothing: the last sum is normalised already."""
         return nn.Identity()
 
@@ -68,16 +68,16 @@ class PreNorm(Residual):
     LayerNorm at its end.
     """
 
-    def enter(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """``LayerNorm(x)``."""
         return self.norm(x)
 
-    def leave(
+    def post_norm(
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
         """``x + Dropout(change)``."""
         return x + self.dropout(change)
 
-    def end(self) -> nn.Module:
+    def final_norm(self) -> nn.Module:
         """One last LayerNorm."""
         return nn.LayerNorm(self.norm.normalized_shape)

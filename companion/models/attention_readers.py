@@ -35,7 +35,7 @@ class Reader(nn.Module, ABC):
         )
 
     @abstractmethod
-    def look(
+    def attend(
         self,
         states: Float[Tensor, "b n d"],
         document: Bool[Tensor, "b n"],
@@ -56,7 +56,7 @@ class Reader(nn.Module, ABC):
         words, asked_words = source_mask(document), source_mask(question)
         states, _ = run_packed(self.document_rnn, self.embedding(document), words)
         asked, _ = run_packed(self.question_rnn, self.embedding(question), asked_words)
-        return self.look(states, words, asked, asked_words)
+        return self.attend(states, words, asked, asked_words)
 
 
 class AttentionSum(Reader):
@@ -69,7 +69,7 @@ class AttentionSum(Reader):
     Source: Kadlec et al. 2016, section 3.
     """
 
-    def look(
+    def attend(
         self,
         states: Float[Tensor, "b n d"],
         document: Bool[Tensor, "b n"],
@@ -96,7 +96,7 @@ class AttentionMean(Reader):
     It is attention over attention without the second attention: ours, to compare with.
     """
 
-    def look(
+    def attend(
         self,
         states: Float[Tensor, "b n d"],
         document: Bool[Tensor, "b n"],
@@ -122,7 +122,7 @@ class AttentionOverAttention(Reader):
     Source: Cui et al. 2017, section 3.
     """
 
-    def look(
+    def attend(
         self,
         states: Float[Tensor, "b n d"],
         document: Bool[Tensor, "b n"],

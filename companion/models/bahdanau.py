@@ -11,7 +11,6 @@ from companion._checks import (
     check_kind,
     check_size,
     check_target,
-    check_unplaced,
 )
 from companion.attention.additive import LocationSensitive
 from companion.attention.base import Attention
@@ -27,6 +26,7 @@ class BahdanauState(NamedTuple):
     memory: Memory
     context: Float[Tensor, "b v"]
     weights: Float[Tensor, "b k"]
+    position: Int[Tensor, " b"]
 
 
 class BahdanauDecoder(nn.Module):
@@ -46,10 +46,10 @@ class BahdanauDecoder(nn.Module):
 
     Raises:
         ValueError: a size is below 1, or ``source_size`` or ``hidden_size`` is odd and cannot be halved.
-        TypeError: the attention is not of the kind that the decoder ``needs``, or goes by the query's place.
+        TypeError: the attention is not of the kind that the decoder ``attention_type``, or goes by the query's place.
     """
 
-    needs: type = Attention  #: the kind of attention that it looks with
+    attention_type: type = Attention  #: the kind of attention that it looks with
 
     def __init__(
         self,
@@ -61,8 +61,7 @@ class BahdanauDecoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_kind(self, attention, self.needs)
-        check_unplaced(self, attention)
+        check_kind(self, attention, self.attention_type)
         check_even(source_size=source_size, hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
@@ -86,7 +85,9 @@ class BahdanauDecoder(nn.Module):
             torch.zeros_like(states[:, 0]),
             torch.zeros_like(states[:, :, 0]),
         )
-        return BahdanauState(torch.tanh(self.W_s(backward)), memory, context, weights)
+        position = torch.zeros_like(mask[:, 0], dtype=torch.long)
+        hidden = torch.tanh(self.W_s(backward))
+        return BahdanauState(hidden, memory, context, weights, position)
 
     def query(
         self, hidden: Float[Tensor, "b h"], embedded: Float[Tensor, "b e"]
@@ -95,28 +96,31 @@ class BahdanauDecoder(nn.Module):
         return hidden
 
     def attend(
-        self, query: Float[Tensor, "b q"], memory: Memory
+        self, query: Float[Tensor, "b q"], memory: Memory, position: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b v"], Float[Tensor, "b k"]]:
-        """Context and weights of one query a sentence."""
-        weights = self.attention.weights(
-            query[:, None], memory.key, memory.mask[:, None]
+        """Context and weights of one query a sentence, the one at ``position``."""
+        key, value, mask = memory
+        context, weights = self.attention.attend(
+            query[:, None], key, value, mask[:, None], position[:, None]
         )
-        return (weights @ memory.value).squeeze(1), weights.squeeze(1)
+        return context.squeeze(1), weights.squeeze(1)
 
-    def advance(
+    def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """From y_{i−1} and s_{i−1}: the state that chooses y_i, here s_{i−1} itself, and what follows."""
-        context, weights = self.attend(
-            self.query(state.hidden, embedded), state.memory
-        )  # c_i, α_i
+        """From y_{i−1} and s_{i−1}: the state that predicts y_i, here s_{i−1}; the next state."""
+        query = self.query(state.hidden, embedded)
+        context, weights = self.attend(query, state.memory, state.position)  # c_i, α_i
         hidden = self.cell(torch.cat([embedded, context], -1), state.hidden)  # s_i
-        return state.hidden, BahdanauState(hidden, state.memory, context, weights)
+        after = BahdanauState(
+            hidden, state.memory, context, weights, state.position + 1
+        )
+        return state.hidden, after
 
     def step(self, token: Int[Tensor, " b"], state: BahdanauState) -> DecoderStep:
         """Scores of the word after ``token``."""
         embedded = self.dropout(self.embedding(token))
-        hidden, state = self.advance(embedded, state)
+        hidden, state = self.recurrent_step(embedded, state)
         return DecoderStep(
             self.output(hidden, embedded, state.context), state, state.weights
         )
@@ -136,7 +140,7 @@ class BahdanauDecoder(nn.Module):
         embedded = self.dropout(self.embedding(target))
         hidden, context = [], []
         for word in embedded.unbind(1):
-            chooses, state = self.advance(word, state)
+            chooses, state = self.recurrent_step(word, state)
             hidden.append(chooses)
             context.append(state.context)
         return self.output(torch.stack(hidden, 1), embedded, torch.stack(context, 1))
@@ -152,17 +156,17 @@ class LocationSensitiveDecoder(BahdanauDecoder):
         TypeError: the attention is another one.
     """
 
-    needs = LocationSensitive
+    attention_type = LocationSensitive
     attention: LocationSensitive
 
-    def advance(
+    def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
         """As Bahdanau's, over keys that are marked with the last look."""
         marked = state.memory._replace(
-            key=self.attention.locate(state.memory.key, state.weights)
+            key=self.attention.location_features(state.memory.key, state.weights)
         )
-        hidden, after = super().advance(embedded, state._replace(memory=marked))
+        hidden, after = super().recurrent_step(embedded, state._replace(memory=marked))
         return hidden, after._replace(memory=state.memory)
 
 
@@ -190,14 +194,15 @@ class CurrentStateDecoder(BahdanauDecoder):
     Source: the order of Luong et al. 2015, section 3.1, which sets it against Bahdanau's.
     """
 
-    def advance(
+    def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """First the state moves on, then it looks, and chooses the word."""
+        """First the new state, then its attention; the new state predicts the word."""
         hidden = self.cell(
             torch.cat([embedded, state.context], -1), state.hidden
         )  # s_i
-        context, weights = self.attend(
-            self.query(hidden, embedded), state.memory
-        )  # c_i, α_i
-        return hidden, BahdanauState(hidden, state.memory, context, weights)
+        query = self.query(hidden, embedded)
+        context, weights = self.attend(query, state.memory, state.position)  # c_i, α_i
+        return hidden, BahdanauState(
+            hidden, state.memory, context, weights, state.position + 1
+        )

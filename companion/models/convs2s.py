@@ -48,7 +48,7 @@ class ConvS2SEncoder(nn.Module):
         dropout: float = 0.1,
     ):
         super().__init__()
-        size = stack_size(blocks)
+        size = stack_size([block.size for block in blocks])
         for block in blocks:
             if block.width % 2 == 0:
                 raise ValueError(
@@ -158,7 +158,7 @@ class ConvS2SDecoder(SequenceDecoder):
         dropout: float = 0.1,
     ):
         super().__init__()
-        size = stack_size([layer.block for layer in layers])
+        size = stack_size([layer.block.size for layer in layers])
         words = [layer.W_d.out_features for layer in layers]
         if set(words) != {embedding_size}:
             raise ValueError(

@@ -87,7 +87,7 @@ class HierarchicalAttention(Classifier):
             encoder, AttentionPooling(HiddenDot(size), size), size, classes, dropout
         )
 
-    def look(
+    def attention_maps(
         self, documents: Int[Tensor, "b s n"]
     ) -> tuple[Float[Tensor, "b s n"], Float[Tensor, "b s"]]:
         """The share of each word in its sentence, and of each sentence in its document, where they stand.

@@ -31,7 +31,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, vocabulary_size: int, layers: Sequence[TransformerEncoderLayer]):
         super().__init__()
-        size = stack_size(layers)
+        size = stack_size([layer.d_model for layer in layers])
         for number, layer in enumerate(layers):
             attention = layer.attention.attention
             if not attention.causal:
@@ -42,7 +42,7 @@ class LanguageModel(nn.Module):
         self.embedding = ScaledEmbedding(vocabulary_size, size)
         self.position = SinusoidalPositionalEncoding()
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.end()
+        self.norm = layers[-1].around_attention.final_norm()
         self.output = nn.Linear(size, vocabulary_size)
 
     def forward(self, tokens: Int[Tensor, "b n"]) -> Float[Tensor, "b n vocabulary"]:

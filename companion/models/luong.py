@@ -11,10 +11,8 @@ from companion._checks import (
     check_layers,
     check_size,
     check_target,
-    check_unplaced,
 )
 from companion.attention.base import Attention
-from companion.attention.local import LocalWindow
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
 from companion.layers.recurrent import deep_lstm, run_lstm, run_packed, source_mask
@@ -105,10 +103,6 @@ class LuongDecoder(nn.Module):
     ):
         super().__init__()
         check_kind(self, attention, Attention)
-        if not isinstance(
-            attention, LocalWindow
-        ):  # to which alone the decoder says where a query stands
-            check_unplaced(self, attention)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
@@ -144,23 +138,13 @@ class LuongDecoder(nn.Module):
             hidden, cell, memory, position, torch.zeros_like(states[:, 0])
         )
 
-    def look(
+    def _attention_inputs(
         self, query: Float[Tensor, "b q h"], state: LuongState
     ) -> tuple[Tensor, ...]:
-        """What the attention is given: queries and source, and if it is local the centre of each window."""
+        """Queries, keys, values, mask, and the position of each query in its sentence."""
         key, value, mask = state.memory
-        if not isinstance(self.attention, LocalWindow):
-            return query, key, value, mask[:, None]
-        position = state.position[:, None] + torch.arange(
-            query.shape[1], device=query.device
-        )
-        return (
-            query,
-            key,
-            value,
-            mask[:, None],
-            self.attention.centre(query, mask.sum(1)[:, None], position),
-        )
+        steps = torch.arange(query.shape[1], device=query.device)
+        return query, key, value, mask[:, None], state.position[:, None] + steps
 
     def combine(
         self, context: Float[Tensor, "*b h"], hidden: Float[Tensor, "*b h"]
@@ -168,25 +152,20 @@ class LuongDecoder(nn.Module):
         """The attentional state h̃, of what was found and who looked."""
         return torch.tanh(self.W_c(torch.cat([context, hidden], -1)))
 
-    def read(
+    def rnn_input(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> Float[Tensor, "b d"]:
         """What the LSTM reads at a step: here the word alone."""
         return embedded
 
-    def advance(
+    def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> tuple[LuongState, Float[Tensor, "b k"]]:
         """The state after one more word, whose h̃ chooses the next, and where it looked."""
         query, hidden, cell = run_lstm(
-            self.rnn, self.read(embedded, state)[:, None], state.hidden, state.cell
+            self.rnn, self.rnn_input(embedded, state)[:, None], state.hidden, state.cell
         )
-        query, key, value, mask, *centre = self.look(query, state)
-        weights = self.attention.weights(query, key, mask, *centre)
-        if isinstance(self.attention, LocalWindow):
-            context = self.attention.average(weights, value, *centre)
-        else:
-            context = weights @ value
+        context, weights = self.attention.attend(*self._attention_inputs(query, state))
         attentional = self.combine(context, query).squeeze(1)
         return LuongState(
             hidden, cell, state.memory, state.position + 1, attentional
@@ -194,7 +173,7 @@ class LuongDecoder(nn.Module):
 
     def step(self, token: Int[Tensor, " b"], state: LuongState) -> DecoderStep:
         """Scores of the word after ``token``."""
-        state, weights = self.advance(self.dropout(self.embedding(token)), state)
+        state, weights = self.recurrent_step(self.dropout(self.embedding(token)), state)
         return DecoderStep(self.output(state.attentional), state, weights)
 
     def forward(
@@ -209,7 +188,7 @@ class LuongDecoder(nn.Module):
         embedded = self.dropout(self.embedding(target))
         hidden, *_ = run_lstm(self.rnn, embedded, state.hidden, state.cell)
         return self.output(
-            self.combine(self.attention(*self.look(hidden, state)), hidden)
+            self.combine(self.attention(*self._attention_inputs(hidden, state)), hidden)
         )
 
 
@@ -232,7 +211,7 @@ class InputFeedingDecoder(LuongDecoder):
         """The word's features and those of h̃."""
         return embedding_size + hidden_size
 
-    def read(
+    def rnn_input(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> Float[Tensor, "b d"]:
         """The word and the last h̃ side by side."""
@@ -249,6 +228,6 @@ class InputFeedingDecoder(LuongDecoder):
         check_target(target, state.hidden)
         attentional = []
         for word in self.dropout(self.embedding(target)).unbind(1):
-            state, _ = self.advance(word, state)
+            state, _ = self.recurrent_step(word, state)
             attentional.append(state.attentional)
         return self.output(torch.stack(attentional, 1))

@@ -12,7 +12,6 @@ from companion._checks import (
     check_positive,
     check_size,
     check_target,
-    check_unplaced,
 )
 from companion.attention.base import Attention
 from companion.attention.hard import HardAttention, SampledAttention, entropy
@@ -78,7 +77,8 @@ class CaptionerState(NamedTuple):
     cell: Float[Tensor, "b h"]
     memory: Memory
     context: Float[Tensor, "b v"]
-    look: SampledAttention
+    attended: SampledAttention
+    position: Int[Tensor, " b"]
 
 
 class CaptionOutput(nn.Module):
@@ -129,11 +129,11 @@ class Captioner(nn.Module):
 
     Raises:
         ValueError: a size is below 1.
-        TypeError: the attention is not of the kind that the captioner ``needs``, or goes by the query's
+        TypeError: the attention is not of the kind that the captioner ``attention_type``, or goes by the query's
             place.
     """
 
-    needs: type = Attention  #: the kind of attention that it looks with
+    attention_type: type = Attention  #: the kind of attention that it looks with
 
     def __init__(
         self,
@@ -144,8 +144,7 @@ class Captioner(nn.Module):
         attention: Attention | HardAttention,
     ):
         super().__init__()
-        check_kind(self, attention, self.needs)
-        check_unplaced(self, attention)
+        check_kind(self, attention, self.attention_type)
         check_positive(hidden_size=hidden_size, source_size=source_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.attention: Any = attention
@@ -165,48 +164,59 @@ class Captioner(nn.Module):
         among = mask[..., None].to(annotations.dtype)
         mean = (annotations * among).sum(1) / among.sum(1).clamp_min(1)
         key, value = self.attention.project(annotations)
-        context, weights = (
-            torch.zeros_like(annotations[:, 0]),
+        context = torch.zeros_like(annotations[:, 0])
+        none, zero = (
             torch.zeros_like(annotations[:, :, 0]),
+            torch.zeros_like(context[:, 0]),
         )
-        look = SampledAttention(
-            weights, torch.zeros_like(context[:, 0]), torch.zeros_like(context[:, 0])
+        return CaptionerState(
+            self.W_h(mean).tanh(),
+            self.W_c(mean).tanh(),
+            Memory(key, value, mask),
+            context,
+            SampledAttention(none, zero, zero),
+            torch.zeros_like(mask[:, 0], dtype=torch.long),
         )
-        hidden, cell = self.W_h(mean).tanh(), self.W_c(mean).tanh()
-        return CaptionerState(hidden, cell, Memory(key, value, mask), context, look)
 
-    def look(self, query: Float[Tensor, "b 1 h"], memory: Memory) -> SampledAttention:
-        """Where each query looks: at every place, a little. Nothing is drawn, so log_prob is 0."""
-        weights = self.attention.weights(query, memory.key, memory.mask[:, None])
+    def attend(
+        self,
+        query: Float[Tensor, "b 1 h"],
+        memory: Memory,
+        position: Int[Tensor, "b 1"],
+    ) -> SampledAttention:
+        """Soft attention to every region. Nothing is sampled, so log_prob is 0."""
+        weights = self.attention.weights(
+            query, memory.key, memory.mask[:, None], position
+        )
         return SampledAttention(
             weights, torch.zeros_like(weights[..., 0]), entropy(weights)
         )
 
-    def advance(
+    def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: CaptionerState
     ) -> CaptionerState:
-        """From y_{t−1} and h_{t−1}: look, then read the word and what was seen."""
-        look = SampledAttention(
-            *(
-                part.squeeze(1)
-                for part in self.look(state.hidden[:, None], state.memory)
-            )
+        """From y_{t−1} and h_{t−1}: attend, then read the word and the context."""
+        attended = self.attend(
+            state.hidden[:, None], state.memory, state.position[:, None]
         )
-        seen = (look.weights[:, None] @ state.memory.value).squeeze(1)
-        context = self.f_beta(state.hidden).sigmoid() * seen  # ẑ_t
+        attended = SampledAttention(*(part.squeeze(1) for part in attended))
+        average = (attended.weights[:, None] @ state.memory.value).squeeze(1)
+        context = self.f_beta(state.hidden).sigmoid() * average  # ẑ_t
         hidden, cell = self.cell(
             torch.cat([embedded, context], -1), (state.hidden, state.cell)
         )
-        return CaptionerState(hidden, cell, state.memory, context, look)
+        return CaptionerState(
+            hidden, cell, state.memory, context, attended, state.position + 1
+        )
 
     def step(self, token: Int[Tensor, " b"], state: CaptionerState) -> DecoderStep:
         """Scores of the word after ``token``."""
         embedded = self.embedding(token)
-        state = self.advance(embedded, state)
+        state = self.recurrent_step(embedded, state)
         return DecoderStep(
             self.output(state.hidden, embedded, state.context),
             state,
-            state.look.weights,
+            state.attended.weights,
         )
 
     def trace(
@@ -219,18 +229,15 @@ class Captioner(nn.Module):
         """
         check_target(target, state.hidden)
         embedded = self.embedding(target)
-        hidden, context, looks = [], [], []
+        hidden, context, attended = [], [], []
         for word in embedded.unbind(1):
-            state = self.advance(word, state)
+            state = self.recurrent_step(word, state)
             hidden.append(state.hidden)
             context.append(state.context)
-            looks.append(state.look)
-        look = SampledAttention(
-            *(torch.stack(parts, 1) for parts in zip(*looks, strict=True))
-        )
-        return self.output(
-            torch.stack(hidden, 1), embedded, torch.stack(context, 1)
-        ), look
+            attended.append(state.attended)
+        logits = self.output(torch.stack(hidden, 1), embedded, torch.stack(context, 1))
+        parts = (torch.stack(part, 1) for part in zip(*attended, strict=True))
+        return logits, SampledAttention(*parts)
 
     def forward(
         self, target: Int[Tensor, "b t"], state: CaptionerState
@@ -251,11 +258,16 @@ class HardCaptioner(Captioner):
             place.
     """
 
-    needs = HardAttention
+    attention_type = HardAttention
 
-    def look(self, query: Float[Tensor, "b 1 h"], memory: Memory) -> SampledAttention:
-        """Where each query looks: at one place."""
-        return self.attention(query, memory.key, memory.mask[:, None])
+    def attend(
+        self,
+        query: Float[Tensor, "b 1 h"],
+        memory: Memory,
+        position: Int[Tensor, "b 1"],
+    ) -> SampledAttention:
+        """Attention to one sampled region."""
+        return self.attention(query, memory.key, memory.mask[:, None], position)
 
 
 def to_hard_attention(captioner: Captioner) -> HardCaptioner:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from companion._checks import check_positive, stack_size
 from companion.attention.base import Attention
-from companion.attention.local import LocalM
 from companion.attention.masks import causal, dense
 from companion.attention.multihead import MultiHeadAttention
 from companion.decoding.state import KVCache, Memory
@@ -27,15 +26,15 @@ class FeedForward(nn.Sequential):
 
         FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
 
-    Source: Vaswani et al. 2017, section 3.3, equation (2). ``hidden`` is the paper's d_ff.
+    Source: Vaswani et al. 2017, section 3.3, equation (2). 
 
     Raises:
         ValueError: a size is below 1.
     """
 
-    def __init__(self, size: int, hidden: int):
-        check_positive(size=size, hidden=hidden)
-        super().__init__(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
+    def __init__(self, d_model: int, d_ff: int):
+        check_positive(d_model=d_model, d_ff=d_ff)
+        super().__init__(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -50,34 +49,34 @@ class TransformerEncoderLayer(nn.Module):
     sub-layer puts out; PyTorch's layer has it on attention weights and inside the FFN as well.
 
     Raises:
-        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
     """
 
     def __init__(
         self,
-        size: int,
+        d_model: int,
         heads: int,
-        hidden: int,
+        d_ff: int,
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
     ):
         super().__init__()
-        self.size = size
-        self.attention = MultiHeadAttention(size, heads, attention)
-        self.feed_forward = FeedForward(size, hidden)
-        self.around_attention = residual(size, dropout)
-        self.around_feed_forward = residual(size, dropout)
+        self.d_model = d_model
+        self.attention = MultiHeadAttention(d_model, heads, attention)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.around_attention = residual(d_model, dropout)
+        self.around_feed_forward = residual(d_model, dropout)
 
     def forward(
         self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d"]:
         """The words' new vectors; the mask broadcasts to ``(b, n, n)``."""
-        query = self.around_attention.enter(x)
+        query = self.around_attention.pre_norm(x)
         looked = self.attention(query, *self.attention.project(query), mask)
-        x = self.around_attention.leave(x, looked)
-        thought = self.feed_forward(self.around_feed_forward.enter(x))
-        return self.around_feed_forward.leave(x, thought)
+        x = self.around_attention.post_norm(x, looked)
+        thought = self.feed_forward(self.around_feed_forward.pre_norm(x))
+        return self.around_feed_forward.post_norm(x, thought)
 
 
 class TransformerLayerState(NamedTuple):
@@ -100,31 +99,27 @@ class TransformerDecoderLayer(nn.Module):
     Source: Vaswani et al. 2017, section 3.1. Dropout as in :class:`TransformerEncoderLayer`.
 
     Raises:
-        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
         TypeError: the attention is local-m, whose window goes by the query's place among those of one call.
     """
 
     def __init__(
         self,
-        size: int,
+        d_model: int,
         heads: int,
-        hidden: int,
+        d_ff: int,
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
     ):
         super().__init__()
-        self.size = size
-        self.attention = MultiHeadAttention(size, heads, attention)
-        if any(isinstance(part, LocalM) for part in self.attention.modules()):
-            raise TypeError(
-                "DecoderLayer reads in pieces, but LocalM goes by a query's place in its piece"
-            )
-        self.source_attention = MultiHeadAttention(size, heads)
-        self.feed_forward = FeedForward(size, hidden)
-        self.around_attention = residual(size, dropout)
-        self.around_source = residual(size, dropout)
-        self.around_feed_forward = residual(size, dropout)
+        self.d_model = d_model
+        self.attention = MultiHeadAttention(d_model, heads, attention)
+        self.source_attention = MultiHeadAttention(d_model, heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.around_attention = residual(d_model, dropout)
+        self.around_source = residual(d_model, dropout)
+        self.around_feed_forward = residual(d_model, dropout)
 
     def start(
         self, source: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
@@ -142,19 +137,19 @@ class TransformerDecoderLayer(nn.Module):
         mask: Bool[Tensor, "n k"] | None = None,
     ) -> tuple[Float[Tensor, "b n d"], TransformerLayerState]:
         """The vectors of the next words, and the state with them; the mask says which words they look at."""
-        query = self.around_attention.enter(x)
+        query = self.around_attention.pre_norm(x)
         new = self.attention.project(query)
         past = KVCache(
             *(torch.cat(pair, -2) for pair in zip(state.past, new, strict=True))
         )
-        x = self.around_attention.leave(x, self.attention(query, *past, mask))
+        x = self.around_attention.post_norm(x, self.attention(query, *past, mask))
         key, value, source_words = state.source
         looked = self.source_attention(
-            self.around_source.enter(x), key, value, source_words[:, None]
+            self.around_source.pre_norm(x), key, value, source_words[:, None]
         )
-        x = self.around_source.leave(x, looked)
-        thought = self.feed_forward(self.around_feed_forward.enter(x))
-        x = self.around_feed_forward.leave(x, thought)
+        x = self.around_source.post_norm(x, looked)
+        thought = self.feed_forward(self.around_feed_forward.pre_norm(x))
+        x = self.around_feed_forward.post_norm(x, thought)
         return x, TransformerLayerState(past, state.source)
 
 
@@ -176,11 +171,11 @@ class TransformerEncoder(nn.Module):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        self.embedding = ScaledEmbedding(vocabulary_size, stack_size(layers))
+        self.embedding = ScaledEmbedding(vocabulary_size, stack_size([layer.d_model for layer in layers]))
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.end()
+        self.norm = layers[-1].around_attention.final_norm()
 
     def forward(
         self, source: Int[Tensor, "b k"]
@@ -217,12 +212,12 @@ class TransformerDecoder(SequenceDecoder):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        size = stack_size(layers)
+        size = stack_size([layer.d_model for layer in layers])
         self.embedding = ScaledEmbedding(vocabulary_size, size)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.end()
+        self.norm = layers[-1].around_attention.final_norm()
         self.output = nn.Linear(size, vocabulary_size, bias=False)
         self.output.weight = self.embedding.weight
 
@@ -260,21 +255,21 @@ class Transformer(EncoderDecoder):
     the paper's single matrix.
 
     Raises:
-        ValueError: a size or the number of layers is below 1, or ``size`` cannot be divided among the heads.
+        ValueError: a size or the number of layers is below 1, or ``d_model`` cannot be divided among the heads.
     """
 
     def __init__(
         self,
         source_vocabulary: int,
         target_vocabulary: int,
-        size: int = 512,
+        d_model: int = 512,
         heads: int = 8,
-        hidden: int = 2048,
+        d_ff: int = 2048,
         layers: int = 6,
         dropout: float = 0.1,
     ):
         check_positive(layers=layers)
-        sizes = size, heads, hidden, dropout
+        sizes = d_model, heads, d_ff, dropout
         super().__init__(
             TransformerEncoder(
                 source_vocabulary,

@@ -62,15 +62,13 @@ class LabelSmoothing:
     section 5.4, with ε = 0.1. It trains for a worse perplexity, so measure with :func:`sequence_loss`.
 
     Raises:
-        ValueError: ``share``, which is ε, is not at least 0 and below 1.
+        ValueError: ``epsilon`` is not at least 0 and below 1.
     """
 
-    def __init__(self, share: float):
-        if not 0 <= share < 1:
-            raise ValueError(
-                f"the share to spread must be at least 0 and below 1, not {share}"
-            )
-        self.share = share
+    def __init__(self, epsilon: float):
+        if not 0 <= epsilon < 1:
+            raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
+        self.epsilon = epsilon
 
     def __call__(self, model: nn.Module, batch: Batch) -> Loss:
         """The loss of one batch."""
@@ -78,7 +76,7 @@ class LabelSmoothing:
             model(batch.source, batch.target[:, :-1]),
             batch.target[:, 1:],
         )
-        total = _summed(logits.flatten(0, 1), following.flatten(), self.share)
+        total = _summed(logits.flatten(0, 1), following.flatten(), self.epsilon)
         return Loss(total, (following != PAD).sum())
 
 

@@ -110,7 +110,7 @@ def test_gradients_of_log_probability_and_entropy_are_right(inner, inputs):
     attention = HardAttention(inner).eval()
 
     def measured(logits):
-        look = attention.look(logits.softmax(-1))
+        look = attention.sample(logits.softmax(-1))
         return look.log_prob, look.entropy
 
     assert torch.autograd.gradcheck(measured, logits)

@@ -37,7 +37,7 @@ def compare(model, tokens, document, row):
     logits, words, sentences = reference.hierarchical_attention(
         reference.values(model), [document[place] for place in full]
     )
-    of_words, of_sentences = model.look(tokens)
+    of_words, of_sentences = model.attention_maps(tokens)
     close(model(tokens)[row], logits)
     close(of_sentences[row, full], sentences)
     for place, weights in zip(full, words, strict=True):
@@ -170,9 +170,9 @@ def test_under_autocast(kind):
 @pytest.mark.cuda
 def test_on_a_gpu():
     model = build().float()
-    expected = [model(TOKENS), *model.look(TOKENS)]
+    expected = [model(TOKENS), *model.attention_maps(TOKENS)]
     model, tokens = model.cuda(), TOKENS.cuda()
     for found, wanted in zip(
-        [model(tokens), *model.look(tokens)], expected, strict=True
+        [model(tokens), *model.attention_maps(tokens)], expected, strict=True
     ):
         torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)

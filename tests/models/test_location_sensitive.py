@@ -20,7 +20,7 @@ def test_scores_are_the_papers(attention):
     )
     previous = torch.rand(2, 7, dtype=torch.float64)
     key, _ = attention.project(source)
-    scores = attention.score(query, attention.locate(key, previous))
+    scores = attention.score(query, attention.location_features(key, previous))
     parameters = reference.values(attention)
     for b in range(2):
         features = reference.location_features(
@@ -39,7 +39,7 @@ def test_a_filter_looks_as_far_to_both_sides_and_no_farther(attention):
     previous = torch.zeros(1, 11, dtype=torch.float64)
     previous[0, 5] = 1
     key = torch.zeros(1, 11, 5, dtype=torch.float64)
-    moved = attention.locate(key, previous) - attention.locate(
+    moved = attention.location_features(key, previous) - attention.location_features(
         key, torch.zeros_like(previous)
     )
     assert moved[0].any(-1).tolist() == [3 <= j <= 7 for j in range(11)]
@@ -83,7 +83,7 @@ def test_a_width_without_a_middle_is_an_error(width):
 @pytest.mark.usefixtures("unchecked")
 def test_previous_weights_of_another_length_are_an_error(attention):
     with pytest.raises(ValueError, match="6 previous weights do not fit 7 keys"):
-        attention.locate(torch.randn(2, 7, 5), torch.rand(2, 6))
+        attention.location_features(torch.randn(2, 7, 5), torch.rand(2, 6))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -139,7 +139,7 @@ def test_the_gate_is_one_number_a_step():
     model = soft()
     state = model.start(*encoder()(images()))
     after = model.step(torch.tensor([1, 3]), state).state
-    seen = (after.look.weights[:, None] @ state.memory.value).squeeze(1)
+    seen = (after.attended.weights[:, None] @ state.memory.value).squeeze(1)
     gate = (after.context / seen)[
         :, -1:
     ]  # the last feature, the column; others may be 0

@@ -456,7 +456,7 @@ def test_a_stack_needs_layers_of_one_size(part, layer):
     [
         (lambda: Transformer(11, 11, layers=0), "layers must be at least 1, not 0"),
         (
-            lambda: Transformer(11, 11, size=10, heads=4),
+            lambda: Transformer(11, 11, d_model=10, heads=4),
             "10 features cannot be divided among 4 heads",
         ),
         (lambda: FeedForward(4, 0), "hidden must be at least 1, not 0"),

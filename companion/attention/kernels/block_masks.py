@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask
 
-from companion.attention.masks import Rule
+from companion.attention.masks import RuleFunction
 
 BLOCK = 128  #: queries and keys of a block, which a kernel computes or skips
 
@@ -57,7 +57,7 @@ class Order(NamedTuple):
     False
 )  # or else, if they are found in inference mode, no training could follow
 def find_blocks(
-    rule: Rule, rate: int, queries: int, keys: int, device: torch.device
+    rule: RuleFunction, rate: int, queries: int, keys: int, device: torch.device
 ) -> tuple[Order, Order, BlockMask]:
     """The orders of queries and keys, and the blocks in which, so sorted, the rule allows some or all.
 

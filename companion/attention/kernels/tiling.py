@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from companion.attention.masks import Rule
+from companion.attention.masks import RuleFunction
 
 # Measured on a CPU: smaller blocks are not faster, and larger pieces take memory in amounts that an allocator
 # does not keep for the next piece.
@@ -85,7 +85,11 @@ class Tiles(NamedTuple):
     keys: WindowTiles | StridedTiles
 
     def pattern(
-        self, rule: Rule, queries: int, keys: int, device: torch.device | None = None
+        self,
+        rule: RuleFunction,
+        queries: int,
+        keys: int,
+        device: torch.device | None = None,
     ) -> Bool[Tensor, "l w"]:
         """Where the rule lets the first tile's queries look. It may only go by i − j: all tiles are alike."""
         i = self.queries.cut(

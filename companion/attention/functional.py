@@ -1,0 +1,144 @@
+"""The mechanisms as functions of tensors: what their modules compute, without parameters of their own."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from companion._checks import check_inputs, check_mask, check_same_features
+
+
+def dot_product_attention(
+    query: Float[Tensor, "*b q d"],
+    key: Float[Tensor, "*b k d"],
+    value: Float[Tensor, "*b k v"],
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | None = None,
+    causal: bool = False,
+) -> Float[Tensor, "*b q v"]:
+    """Scaled dot-product attention by PyTorch's fused kernels, which keep no weights.
+
+    ::
+
+        context_i = Σ_j softmax_j(scale · q_iᵀ k_j) v_j
+
+    It is zero where everything is masked.
+
+    Args:
+        query, key, value: leading axes are batch, and heads.
+        mask: as in :func:`~companion.attention.base.masked_softmax`.
+        scale: 1/√d, if not given.
+        causal: let query i attend to no later key, where the queries are the last
+            positions of the keys. There is no mask then.
+
+    Raises:
+        ValueError: sizes do not fit, the source is empty, or the mask does not fit; or
+            there is a mask beside ``causal``, or more queries than keys.
+        TypeError: the mask is not boolean.
+
+    Source: Vaswani et al. 2017, section 3.2.1, equation (1).
+
+    Example:
+        >>> x = torch.randn(2, 5, 8)
+        >>> dot_product_attention(x, x, x, causal=True).shape
+        torch.Size([2, 5, 8])
+    """
+    check_inputs(query, key, value)
+    check_same_features(query, key)
+    shape = (*_batch(query, key), query.shape[-2], key.shape[-2])
+    if shape[-1] == 0:
+        raise ValueError(f"nothing to attend to: a key of shape {tuple(key.shape)}")
+    if causal:
+        return _causal(query, key, value, mask, scale)
+    if mask is None:
+        return _fused(query, key, value, None, scale)
+    check_mask(mask, shape)
+    if query.device.type == "cpu":  # whose kernels give zero where everything is masked
+        return _fused(query, key, value, mask, scale)
+    empty = ~mask.any(-1, keepdim=True)  # other kernels differ on such a row
+    return _fused(query, key, value, mask | empty, scale).masked_fill(empty, 0)
+
+
+def _causal(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None
+) -> Tensor:
+    queries, keys = query.shape[-2], key.shape[-2]
+    if mask is not None or queries > keys:
+        raise ValueError(
+            f"causal attention takes no mask beside it, and no more queries than keys, but "
+            f"there are {queries} and {keys}"
+        )
+    if queries == 1:  # the last position attends to every key
+        return _fused(query, key, value, None, scale)
+    if queries == keys:
+        return _fused(query, key, value, None, scale, causal=True)
+    ones = torch.ones(queries, keys, dtype=torch.bool, device=query.device)
+    return _fused(query, key, value, ones.tril(keys - queries), scale)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float | None,
+    causal: bool = False,
+) -> Tensor:
+    """PyTorch's kernel, which is fused for four axes and copies a mask that was expanded."""
+    if query.ndim == key.ndim == value.ndim == 4:
+        if mask is not None and mask.ndim < 4:
+            mask = mask[(None,) * (4 - mask.ndim)]
+        return scaled_dot_product_attention(
+            query, key, value, mask, 0.0, causal, scale=scale
+        )
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (x[(None,) * (4 - x.ndim)] for x in (query, key, value))
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.ndim)]
+    context = scaled_dot_product_attention(
+        query, key, value, mask, 0.0, causal, scale=scale
+    )
+    return context.reshape(*batch, *context.shape[-2:])
+
+
+def additive_scores(
+    query: Float[Tensor, "*b q h"], key: Float[Tensor, "*b k h"], v: Float[Tensor, " h"]
+) -> Float[Tensor, "*b q k"]:
+    """Additive scores of projected queries and keys, ``vᵀ tanh(query_i + key_j)``.
+
+    Source: Bahdanau et al. 2015, appendix A.1.2, where the query is W_a s and the key U_a h.
+
+    Example:
+        >>> additive_scores(torch.zeros(3, 4), torch.zeros(5, 4), torch.ones(4)).shape
+        torch.Size([3, 5])
+    """
+    return torch.tanh_(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v
+
+
+def cosine_scores(
+    query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k d"]
+) -> Float[Tensor, "*b q k"]:
+    """The cosine of the angle between each query and each key; 0 for a vector of zeros.
+
+    Raises:
+        ValueError: query and key have different numbers of features.
+
+    Example:
+        >>> cosine_scores(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]]))
+        tensor([[0., 1.]])
+    """
+    check_same_features(query, key)
+    return _unit(query) @ _unit(key).mT
+
+
+def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    """Each vector at norm 1; zeros stay zeros, without a gradient."""
+    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    zero = norm == 0
+    return (vectors / norm.masked_fill(zero, 1)).masked_fill(zero, 0)
+
+
+def _batch(query: Tensor, key: Tensor) -> tuple[int, ...]:
+    if query.shape[:-2] == key.shape[:-2]:
+        return tuple(query.shape[:-2])
+    return tuple(torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
