@@ -1,0 +1,264 @@
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from companion.attention import mean_pooling
+from companion.models import ABCNN1, ABCNN2, ABCNN3, BCNN, Sentences, match
+from tests import reference
+from tests.tiny import close, spread
+
+# ABCNN: pairs of sentences of 4 and 6, 1 and 3, and 6 and 1 words.
+
+LEFT, RIGHT = [4, 1, 6], [6, 3, 1]
+BLOCKS = {
+    "bcnn": (lambda: spread(BCNN(3, 5, width=3)), False, False),
+    "abcnn-1": (lambda: spread(ABCNN1(3, 5, width=3, max_length=6)), True, False),
+    "abcnn-2": (lambda: spread(ABCNN2(3, 5, width=3)), False, True),
+    "abcnn-3": (lambda: spread(ABCNN3(3, 5, width=3, max_length=6)), True, True),
+    "abcnn-3 of single words": (
+        lambda: spread(ABCNN3(3, 5, width=1, max_length=7)),
+        True,
+        True,
+    ),
+}
+blocks = pytest.mark.parametrize(
+    ("build", "before", "after"), BLOCKS.values(), ids=BLOCKS
+)
+
+
+def side(lengths, padding=0, fill=0.0, seed=0):
+    """Sentences of these lengths; their words do not depend on ``padding`` and ``fill``."""
+    words = torch.randn(
+        3, 6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+    mask = torch.arange(max(lengths) + padding) < torch.tensor(lengths)[:, None]
+    words = torch.nn.functional.pad(words[:, : max(lengths)], (0, 0, 0, padding))
+    return Sentences(words.masked_fill(~mask[..., None], fill), mask)
+
+
+def pair(**kind):
+    return side(LEFT, **kind), side(RIGHT, seed=1, **kind)
+
+
+def words(sentences, row):
+    return sentences.states[row][sentences.mask[row]].tolist()
+
+
+@blocks
+def test_a_block_is_the_papers(build, before, after):
+    block = build()
+    left, right = pair(padding=2)
+    first, second = block(left, right)
+    parameters = reference.values(block)
+    for row in range(3):
+        expected = reference.abcnn(
+            parameters, words(left, row), words(right, row), before, after
+        )
+        close(first.states[row, : LEFT[row]], expected[0])
+        close(second.states[row, : RIGHT[row]], expected[1])
+
+
+@blocks
+def test_what_comes_out_are_sentences_of_the_same_words(build, before, after):
+    for given, made in zip(pair(), build()(*pair()), strict=True):
+        assert torch.equal(made.mask, given.mask)
+        assert made.states.shape == (*given.mask.shape, 5)
+        assert not made.states[~made.mask].any()
+        assert made.states[made.mask].all()
+
+
+@blocks
+def test_padding_changes_nothing(build, before, after):
+    block = build()
+    for plain, padded in zip(
+        block(*pair()), block(*pair(padding=4, fill=100.0)), strict=True
+    ):
+        length = plain.mask.shape[1]
+        assert padded.mask.shape[1] == length + 4
+        close(padded.states[:, :length], plain.states)
+        assert not padded.states[:, length:].any()
+
+
+@blocks
+def test_a_convolution_makes_phrases(build, before, after):
+    block = build()
+    for given, made in zip(
+        pair(padding=1), block.convolve(*pair(padding=1)), strict=True
+    ):
+        assert made.mask.sum(1).tolist() == [
+            n + block.width - 1 for n in given.mask.sum(1).tolist()
+        ]
+        assert not made.states[~made.mask].any()
+        everything = torch.stack(
+            [made.states[row][made.mask[row]].mean(0) for row in range(3)]
+        )
+        close(mean_pooling(*made), everything)  # all-ap
+
+
+@blocks
+def test_the_sides_may_be_exchanged(build, before, after):
+    block, (left, right) = build(), pair()
+    for found, expected in zip(
+        block(right, left), reversed(block(left, right)), strict=True
+    ):
+        close(found.states, expected.states)
+
+
+@blocks
+def test_only_attention_lets_a_sentence_see_the_other(build, before, after):
+    block, (left, right) = build(), pair()
+    other = right._replace(states=right.states + 1.0)
+    seen = not torch.allclose(
+        block(left, right)[0].states, block(left, other)[0].states, atol=1e-6
+    )
+    assert seen == (before or after)
+
+
+def test_a_stack_of_blocks():
+    one, two = (
+        spread(ABCNN3(3, 5, 3, max_length=6)),
+        spread(ABCNN3(5, 2, 4, max_length=6)),
+    )
+    left, right = two(*one(*pair(padding=2)))
+    given = pair()
+    for row in range(3):
+        expected = words(given[0], row), words(given[1], row)
+        for block in (one, two):
+            expected = reference.abcnn(reference.values(block), *expected, True, True)
+        close(left.states[row, : LEFT[row]], expected[0])
+        close(right.states[row, : RIGHT[row]], expected[1])
+
+
+@blocks
+def test_gradients_of_a_block_are_right_and_zero_at_padding(build, before, after):
+    block, (left, right) = build(), pair(padding=1)
+    states = left.states.requires_grad_(), right.states.requires_grad_()
+    parameters = tuple(block.parameters())
+
+    def output(first, second, *parameters):
+        given = dict(
+            zip([name for name, _ in block.named_parameters()], parameters, strict=True)
+        )
+        sides = Sentences(first, left.mask), Sentences(second, right.mask)
+        made = torch.func.functional_call(block, given, sides)
+        return made[0].states, made[1].states
+
+    assert gradcheck(output, (*states, *parameters), fast_mode=True)
+    sum(x.square().sum() for x in output(*states, *parameters)).backward()
+    for given in (left, right):
+        assert not given.states.grad[~given.mask].any()
+        assert given.states.grad[given.mask].any(-1).all()
+
+
+@blocks
+def test_a_sentence_beside_itself_has_finite_gradients(build, before, after):
+    block, left = build(), side(LEFT)
+    left.states.requires_grad_()
+    first, second = block(left, left)
+    close(first.states, second.states)
+    (first.states.sum() + second.states.square().sum()).backward()
+    assert left.states.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in block.parameters())
+
+
+@blocks
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_block_in_every_precision(build, before, after, dtype):
+    expected, block = build()(*pair()), build().to(dtype)
+    found = block(*(x._replace(states=x.states.to(dtype)) for x in pair()))
+    tolerance = 1e-4 if dtype == torch.float32 else 0.15
+    for made, right in zip(found, expected, strict=True):
+        assert made.states.dtype == dtype
+        torch.testing.assert_close(
+            made.states.double(), right.states, atol=tolerance, rtol=tolerance
+        )
+
+
+@blocks
+def test_a_block_of_no_pair(build, before, after):
+    left, right = (Sentences(*(x[:0] for x in one)) for one in pair())
+    assert [made.states.shape for made in build()(left, right)] == [
+        (0, 6, 5),
+        (0, 6, 5),
+    ]
+
+
+def test_the_match_of_words():
+    left = Sentences(
+        torch.tensor([[[0.0, 0.0], [3.0, 4.0]]]), torch.tensor([[True, True]])
+    )
+    right = Sentences(
+        torch.tensor([[[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]]]),
+        torch.tensor([[True, True, False]]),
+    )
+    expected = [[1 / 6, 1 / 2, 0.0], [1.0, 1 / (1 + 18**0.5), 0.0]]
+    torch.testing.assert_close(match(left, right), torch.tensor([expected]))
+
+
+@blocks
+def test_an_empty_side_is_an_error(build, before, after):
+    block, (left, right) = build(), pair()
+    with pytest.raises(
+        ValueError, match=r"left side of \(3, 6\) the rows \[1\] are empty"
+    ):
+        block(side([4, 0, 6]), right)
+    with pytest.raises(
+        ValueError, match=r"right side of \(3, 6\) the rows \[0, 2\] are empty"
+    ):
+        block(
+            left,
+            right._replace(mask=right.mask & torch.tensor([[False], [True], [False]])),
+        )
+    with pytest.raises(ValueError, match=r"right side of shape \(3, 0, 3\) is empty"):
+        block(left, Sentences(right.states[:, :0], right.mask[:, :0]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@blocks
+def test_sentences_that_do_not_fit_are_an_error(build, before, after):
+    block, (left, right) = build(), pair()
+    with pytest.raises(
+        ValueError, match=r"rows \[0, 1\] are empty, or have padding before a word"
+    ):
+        block(left._replace(mask=left.mask.flip(1)), right)
+    with pytest.raises(
+        ValueError, match="3 left and 2 right sentences do not make pairs"
+    ):
+        block(left, Sentences(right.states[:2], right.mask[:2]))
+    with pytest.raises(
+        ValueError, match="the right side has 2 features, but 3 were announced"
+    ):
+        block(left, right._replace(states=right.states[..., :2]))
+    with pytest.raises(
+        ValueError,
+        match=r"left side of shape \(3, 6, 3\) needs a mask of \(3, 6\), not \(3, 5\)",
+    ):
+        block(left._replace(mask=left.mask[:, 1:]), right)
+    with pytest.raises(
+        TypeError, match=r"mask of the left side must be boolean.*torch\.int64"
+    ):
+        block(left._replace(mask=left.mask.long()), right)
+
+
+@pytest.mark.parametrize("kind", [ABCNN1, ABCNN3])
+def test_a_sentence_beyond_the_longest_is_an_error_but_its_padding_is_not(kind):
+    block = spread(kind(3, 5, 3, max_length=5))
+    with pytest.raises(ValueError, match="a sentence has 6 words, but max_length is 5"):
+        block(*pair())
+    short = side([4, 1, 5], padding=3)
+    assert short.mask.shape[1] > 5
+    block(short, side([5, 3, 1]))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: BCNN(0, 5, 3), "size must be at least 1, not 0"),
+        (lambda: ABCNN2(3, 0, 3), "channels must be at least 1, not 0"),
+        (lambda: ABCNN1(3, 5, -1, 6), "width must be at least 1, not -1"),
+        (lambda: ABCNN3(3, 5, 3, 0), "max_length must be at least 1, not 0"),
+    ],
+)
+def test_sizes_below_one_are_an_error(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
