@@ -7,8 +7,8 @@ from companion.models.abcnn import (
     ABCNN3,
     BCNN,
     PairClassifier,
-    Sentences,
-    match,
+    SentenceStates,
+    match_scores,
 )
 from companion.models.attention_readers import (
     AttentionMean,
@@ -64,7 +64,7 @@ from companion.models.show_attend_tell import (
 from companion.models.text_classifier import (
     Classifier,
     GRUEncoder,
-    Pooling,
+    PoolingFunction,
     SelfAttentionEncoder,
     WordEncoder,
 )
@@ -119,10 +119,10 @@ __all__ = [
     "LuongEncoder",
     "LuongState",
     "PairClassifier",
-    "Pooling",
+    "PoolingFunction",
     "Reader",
     "SelfAttentionEncoder",
-    "Sentences",
+    "SentenceStates",
     "SequenceDecoder",
     "StateAndWordDecoder",
     "SutskeverDecoder",
@@ -134,7 +134,7 @@ __all__ = [
     "TransformerEncoderLayer",
     "TransformerLayerState",
     "WordEncoder",
-    "match",
+    "match_scores",
     "sentence_masks",
     "share_embeddings",
     "to_hard_attention",

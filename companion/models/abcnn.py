@@ -15,14 +15,14 @@ from companion.attention.pooling import mean_pooling
 from companion.models.text_classifier import WordEncoder
 
 
-class Sentences(NamedTuple):
+class SentenceStates(NamedTuple):
     """One side of a batch of sentence pairs: states, and where they are words. Padding is on the right."""
 
     states: Float[Tensor, "b n d"]
     mask: Bool[Tensor, "b n"]
 
 
-def match(left: Sentences, right: Sentences) -> Float[Tensor, "b m n"]:
+def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:
     """ABCNN's attention matrix: how near each word of one sentence is to each of the other; padding is 0.
 
     ::
@@ -63,13 +63,15 @@ class BCNN(nn.Module):
             self.maps * size, channels, width, padding=width - 1
         )
 
-    def stack(self, left: Sentences, right: Sentences) -> tuple[Tensor, Tensor]:
+    def stack(
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[Tensor, Tensor]:
         """What the convolution reads, all its feature maps side by side: here the words alone."""
         return left.states, right.states
 
     def convolve(
-        self, left: Sentences, right: Sentences
-    ) -> tuple[Sentences, Sentences]:
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[SentenceStates, SentenceStates]:
         """The phrases of ``width`` words: in each sentence ``width − 1`` more than it has words.
 
         Raises:
@@ -90,21 +92,25 @@ class BCNN(nn.Module):
         ]
         return _only(first, grown[0]), _only(second, grown[1])
 
-    def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+    def pool(
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[SentenceStates, SentenceStates]:
         """From phrases back to as many vectors as words: here the mean of each window of phrases."""
         return self._windows(left, 1 / self.width), self._windows(right, 1 / self.width)
 
-    def forward(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+    def forward(
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[SentenceStates, SentenceStates]:
         """Convolve and pool: sentences as long as before, of ``channels`` features."""
         return self.pool(*self.convolve(left, right))
 
-    def _words(self, name: str, side: Sentences) -> Sentences:
+    def _words(self, name: str, side: SentenceStates) -> SentenceStates:
         check_states(f"{name} side", *side)
         check_size(f"{name} side", side.states, self.size)
         check_padding(side.mask, f"the {name} side")
         return _only(*side)
 
-    def _windows(self, side: Sentences, weights: Tensor | float) -> Sentences:
+    def _windows(self, side: SentenceStates, weights: Tensor | float) -> SentenceStates:
         """The weighted sum of each window of ``width`` phrases: one for each word."""
         sums = (side.states * weights).unfold(1, self.width, 1).sum(-1)
         return _only(sums, side.mask[:, self.width - 1 :])
@@ -115,7 +121,7 @@ class ABCNN1(BCNN):
 
     ::
 
-        F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match(left, right)
+        F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match_scores(left, right)
 
     Source: Yin et al. 2016, section 4, with columns for words. Both sides share W_0, as in the paper's own
     implementation. Its columns belong to the positions of the other sentence, so there must be a longest one.
@@ -131,13 +137,15 @@ class ABCNN1(BCNN):
         check_positive(max_length=max_length)
         self.W_0 = uniform_parameter(size, max_length)
 
-    def stack(self, left: Sentences, right: Sentences) -> tuple[Tensor, Tensor]:
+    def stack(
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[Tensor, Tensor]:
         """The words, and beside each its column of the attention feature map.
 
         Raises:
             ValueError: a sentence has more than ``max_length`` words.
         """
-        scores = match(left, right)
+        scores = match_scores(left, right)
         first, second = self._map(scores, right.mask), self._map(scores.mT, left.mask)
         return torch.cat([left.states, first], -1), torch.cat(
             [right.states, second], -1
@@ -158,7 +166,7 @@ class ABCNN2(BCNN):
 
     ::
 
-        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match(phrases, the other's phrases)
+        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match_scores(phrases, the other's phrases)
 
     Source: Yin et al. 2016, section 4. The weights are sums of scores and no shares: as in the paper,
     nothing divides by them or by w, and they grow with the length of the other sentence.
@@ -167,9 +175,11 @@ class ABCNN2(BCNN):
         ValueError: a size is below 1.
     """
 
-    def pool(self, left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+    def pool(
+        self, left: SentenceStates, right: SentenceStates
+    ) -> tuple[SentenceStates, SentenceStates]:
         """The sum of each window of phrases, each weighted by how well it matches the other sentence."""
-        scores = match(left, right)
+        scores = match_scores(left, right)
         rows, columns = scores.sum(2, keepdim=True), scores.mT.sum(2, keepdim=True)
         return self._windows(left, rows), self._windows(right, columns)
 
@@ -184,9 +194,9 @@ class ABCNN3(ABCNN1, ABCNN2):
     """
 
 
-def _only(states: Tensor, mask: Tensor) -> Sentences:
+def _only(states: Tensor, mask: Tensor) -> SentenceStates:
     """Sentences whose padding is zero."""
-    return Sentences(states.masked_fill(~mask.unsqueeze(-1), 0), mask)
+    return SentenceStates(states.masked_fill(~mask.unsqueeze(-1), 0), mask)
 
 
 _SPREAD = 5  # times the small first values of an embedding
@@ -235,12 +245,14 @@ class PairClassifier(nn.Module):
             ValueError: a text is empty, has padding before a word, or a token outside the vocabulary; or
                 there are not as many left texts as right ones.
         """
-        levels = [(Sentences(*self.encoder(left)), Sentences(*self.encoder(right)))]
+        levels = [
+            (SentenceStates(*self.encoder(left)), SentenceStates(*self.encoder(right)))
+        ]
         for block in self.blocks:
             levels.append(block(*levels[-1]))
         return self.W(torch.cat([_compare(*sides) for sides in levels], -1))
 
 
-def _compare(left: Sentences, right: Sentences) -> Float[Tensor, "b two_d"]:
+def _compare(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b two_d"]:
     x, y = mean_pooling(*left), mean_pooling(*right)
     return torch.cat([x * y, (x - y).abs()], -1)

@@ -10,7 +10,7 @@ from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
 from companion.data.vocabulary import PAD
 from companion.layers.recurrent import BahdanauEncoder, run_packed
-from companion.models.text_classifier import Classifier, Pooling
+from companion.models.text_classifier import Classifier, PoolingFunction
 
 
 class HierarchicalEncoder(nn.Module):
@@ -31,7 +31,7 @@ class HierarchicalEncoder(nn.Module):
         ValueError: ``size`` is below 1, or odd.
     """
 
-    def __init__(self, words: nn.Module, pooling: Pooling, size: int):
+    def __init__(self, words: nn.Module, pooling: PoolingFunction, size: int):
         super().__init__()
         check_even(size=size)
         self.words, self.pooling = words, pooling

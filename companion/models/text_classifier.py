@@ -11,7 +11,7 @@ from companion.layers.embedding import Embedding
 from companion.layers.recurrent import run_packed, source_mask
 
 #: From states ``(*b, n, d)`` and the mask of the words ``(*b, n)`` to one vector a sequence, ``(*b, v)``.
-Pooling = Callable[[Tensor, Tensor], Tensor]
+PoolingFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class WordEncoder(nn.Module):
@@ -128,7 +128,7 @@ class Classifier(nn.Module):
     def __init__(
         self,
         encoder: nn.Module,
-        pooling: Pooling,
+        pooling: PoolingFunction,
         size: int,
         classes: int,
         dropout: float = 0.0,

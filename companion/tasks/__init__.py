@@ -3,23 +3,23 @@
 from companion.tasks.caption_losses import (
     CaptionBatch,
     CaptionerTrace,
-    HardLoss,
-    SoftLoss,
-    start,
+    HardAttentionLoss,
+    SoftAttentionLoss,
+    start_captions,
 )
 from companion.tasks.captioning import Captioning
 from companion.tasks.cloze import Cloze, ClozeBatch, answer_loss
-from companion.tasks.copying import Bits, Copying
+from companion.tasks.copying import BitsPerCharacter, Copying
 from companion.tasks.digit_pretraining import (
     DetectionBatch,
     DetectionBatches,
     DigitDetector,
     detection_loss,
     digit_of_each_region,
-    pretrain,
+    pretrain_encoder,
 )
 from companion.tasks.number_translation import (
-    LENGTHS,
+    LENGTH_RANGES,
     exact_match_by_length,
     exact_match_table,
     luong_general,
@@ -34,11 +34,11 @@ from companion.tasks.text_classification import (
     predict,
     predict_logits,
 )
-from companion.tasks.translation import Search, Task, Translation, translate
+from companion.tasks.translation import Search, Translation, TranslationTask, translate
 
 __all__ = [
-    "LENGTHS",
-    "Bits",
+    "LENGTH_RANGES",
+    "BitsPerCharacter",
     "CaptionBatch",
     "CaptionerTrace",
     "Captioning",
@@ -51,11 +51,11 @@ __all__ = [
     "DigitDetector",
     "DocumentClassification",
     "Example",
-    "HardLoss",
+    "HardAttentionLoss",
     "Search",
-    "SoftLoss",
-    "Task",
+    "SoftAttentionLoss",
     "Translation",
+    "TranslationTask",
     "accuracy",
     "answer_loss",
     "detection_loss",
@@ -66,8 +66,8 @@ __all__ = [
     "luong_general",
     "predict",
     "predict_logits",
-    "pretrain",
+    "pretrain_encoder",
     "short_numbers",
-    "start",
+    "start_captions",
     "translate",
 ]

@@ -40,11 +40,11 @@ class CaptionerTrace(nn.Module):
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
         """Scores of the word after each word of the captions, and the look before each."""
         return self.captioner.trace(
-            batch.target[:, :-1], start(self.captioner, batch.annotations)
+            batch.target[:, :-1], start_captions(self.captioner, batch.annotations)
         )
 
 
-def start(captioner: Any, annotations: Float[Tensor, "b k s"]) -> Any:
+def start_captions(captioner: Any, annotations: Float[Tensor, "b k s"]) -> Any:
     """The captioner's state before the first word, where every place of the image may be looked at."""
     return captioner.start(
         annotations, torch.ones_like(annotations[..., 0], dtype=torch.bool)
@@ -63,7 +63,7 @@ def _rewards(
     return reward, following != PAD, look
 
 
-class SoftLoss:
+class SoftAttentionLoss:
     """What a captioner pays whose looks have a derivative: soft attention, or a Gumbel-softmax.
 
     ::
@@ -89,7 +89,7 @@ class SoftLoss:
         return Loss(len(reward) * penalty - reward.sum(), words.sum())
 
 
-class HardLoss:
+class HardAttentionLoss:
     """What a captioner pays whose looks are drawn: the words, and REINFORCE for where it looked.
 
     ::

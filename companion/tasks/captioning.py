@@ -16,8 +16,8 @@ from companion.tasks.caption_losses import (
     LONGEST,
     CaptionBatch,
     CaptionerTrace,
-    SoftLoss,
-    start,
+    SoftAttentionLoss,
+    start_captions,
 )
 from companion.training import recipe
 from companion.training.losses import Loss, Record, evaluating, held_out
@@ -33,7 +33,7 @@ def _part(seen: CaptionBatch, rows: list[int] | slice) -> CaptionBatch:
     )
 
 
-class Gaze(NamedTuple):
+class Localisation(NamedTuple):
     """Of the weight of the looks before each digit's name: in its box, within two pixels; and the hits.
 
     A hit is a look whose largest weight lies on a field that touches the box.
@@ -93,7 +93,7 @@ class Captioning:
             self.batches(batch_size=64, seed=0),
             steps,
             learning_rate,
-            lambda model: held_out(model, test, SoftLoss()),
+            lambda model: held_out(model, test, SoftAttentionLoss()),
         )
 
     def batches(self, batch_size: int, seed: int) -> Shuffled:
@@ -110,7 +110,7 @@ class Captioning:
         device, found = next(captioner.parameters()).device, list[tuple[str, ...]]()
         with evaluating(captioner):
             for part in self._parts():
-                state = start(captioner, part.annotations.to(device))
+                state = start_captions(captioner, part.annotations.to(device))
                 tokens = greedy(captioner.step, state, LONGEST).tokens
                 found += [tuple(self.vocabulary.decode(row)) for row in tokens]
         return found
@@ -120,7 +120,7 @@ class Captioning:
         pairs = zip(self.captions(captioner), self.test_scenes.captions, strict=True)
         return float(np.mean([found == right for found, right in pairs]))
 
-    def gaze(self, captioner: Any) -> Gaze:
+    def localisation(self, captioner: Any) -> Localisation:
         """How well it looks before each name of a digit, given the right words before it: the means."""
         device, measured = next(captioner.parameters()).device, list[list[Tensor]]()
         with evaluating(captioner):
@@ -140,4 +140,4 @@ class Captioning:
                     measured.append(
                         [share_inside(look, box), share_inside(look, box, 2), hit]
                     )
-        return Gaze(*torch.tensor(measured).float().mean(0).tolist())
+        return Localisation(*torch.tensor(measured).float().mean(0).tolist())

@@ -19,7 +19,7 @@ SEPARATOR = "<again>"  #: the token between a passage and its copy
 _AT_ONCE = 64
 
 
-class Bits(NamedTuple):
+class BitsPerCharacter(NamedTuple):
     """What a token costs, −log₂ of its probability: where the text is new, and where it is copied."""
 
     new: float
@@ -79,10 +79,10 @@ class Copying:
             batches,
             steps,
             learning_rate,
-            lambda model: self.bits(model)._asdict(),
+            lambda model: self.bits_per_character(model)._asdict(),
         )
 
-    def bits(self, model: nn.Module) -> Bits:
+    def bits_per_character(self, model: nn.Module) -> BitsPerCharacter:
         """The mean cost of a held-out character, the first time and the second."""
         device, new, copied = next(model.parameters()).device, 0.0, 0.0
         with evaluating(model):
@@ -95,4 +95,6 @@ class Copying:
                 new += costs[:, : self.length - 1].sum().item()
                 copied += costs[:, -self.length :].sum().item()
         count = len(self.test_passages)
-        return Bits(new / (count * (self.length - 1)), copied / (count * self.length))
+        return BitsPerCharacter(
+            new / (count * (self.length - 1)), copied / (count * self.length)
+        )

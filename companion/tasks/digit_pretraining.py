@@ -12,8 +12,8 @@ from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
 from companion.training import recipe
 from companion.training.losses import Loss, Record, to_float32
 
-NOTHING = len(NAMES)  #: the class of a field without a digit
-OF_NOTHING = 0.1  #: how much such a field counts, for there are so many
+BACKGROUND = len(NAMES)  #: the class of a field without a digit
+BACKGROUND_WEIGHT = 0.1  #: how much such a field counts, for there are so many
 _AT_ONCE = 16
 
 
@@ -35,14 +35,14 @@ class DigitDetector(nn.Module):
 
 
 class DetectionBatch(NamedTuple):
-    """Images, and the digit, or ``NOTHING``, at each field of a grid over them."""
+    """Images, and the digit, or ``BACKGROUND``, at each field of a grid over them."""
 
     images: Float[Tensor, "b 1 h w"]
     labels: Int[Tensor, "b n"]
 
 
 def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
-    """For each field of a grid, row by row, the digit in whose box it lies wholly, or ``NOTHING``.
+    """For each field of a grid, row by row, the digit in whose box it lies wholly, or ``BACKGROUND``.
 
     So a digit of 8 pixels has at least one field on a grid of 8, and those that see it best.
 
@@ -54,7 +54,7 @@ def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
             f"a canvas of {CANVAS} pixels cannot be cut into {side} fields to a side"
         )
     size = CANVAS // side
-    labels = np.full((len(scenes.boxes), side, side), NOTHING)
+    labels = np.full((len(scenes.boxes), side, side), BACKGROUND)
     for label, caption, boxes in zip(
         labels, scenes.captions, scenes.boxes, strict=True
     ):
@@ -92,12 +92,12 @@ class DetectionBatches:
 def detection_loss(model: nn.Module, batch: DetectionBatch) -> Loss:
     """The cross-entropy, summed over the fields; one without a digit counts as 0.1. Count: the others."""
     scores = to_float32(model(batch.images)).mT
-    weight = scores.new_tensor([1.0] * len(NAMES) + [OF_NOTHING])
+    weight = scores.new_tensor([1.0] * len(NAMES) + [BACKGROUND_WEIGHT])
     total = cross_entropy(scores, batch.labels, weight, reduction="sum")
-    return Loss(total, (batch.labels != NOTHING).sum())
+    return Loss(total, (batch.labels != BACKGROUND).sum())
 
 
-def pretrain(encoder: nn.Module, digits: Digits, steps: int) -> list[Record]:
+def pretrain_encoder(encoder: nn.Module, digits: Digits, steps: int) -> list[Record]:
     """Teach an encoder to tell digits apart, and from paper; the history has the loss every 50 steps.
 
     It is given scenes and where the digits are, but no caption: neither an order nor a word. It plays the

@@ -9,13 +9,13 @@ from companion.attention.scores import Bilinear
 from companion.data import numbers
 from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
-from companion.tasks.translation import Task
+from companion.tasks.translation import TranslationTask
 
 #: Ranges of French words, by which a share is split; no number below a billion has more than 20.
-LENGTHS = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
+LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
 
 
-def short_numbers(most_words: int = 20) -> Task:
+def short_numbers(most_words: int = 20) -> TranslationTask:
     """English numbers below a billion and the French for them, of at most so many French words.
 
     All of them are 9,989 pairs to learn from, some more than once, and 432 held out.
@@ -27,10 +27,10 @@ def short_numbers(most_words: int = 20) -> Task:
         pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9
     ]
     few_words = [pair for pair in pairs if len(pair.target) <= most_words]
-    return Task(*numbers.split(few_words, share=0.05, seed=0))
+    return TranslationTask(*numbers.split(few_words, share=0.05, seed=0))
 
 
-def luong_general(task: Task, seed: int = 0) -> EncoderDecoder:
+def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     """Luong's general attention between two LSTMs of one layer with 64 features; chapter 5 trains it.
 
     It learns :func:`short_numbers` in 250 steps at a learning rate of 0.015.
@@ -42,13 +42,13 @@ def luong_general(task: Task, seed: int = 0) -> EncoderDecoder:
     )
 
 
-def exact_match_by_length(task: Task, model: nn.Module) -> list[float]:
-    """The share of held-out numbers without a mistake: of all, then of each of :data:`LENGTHS`.
+def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float]:
+    """The share of held-out numbers without a mistake: of all, then of each of :data:`LENGTH_RANGES`.
 
     Raises:
         ValueError: the task holds out no number of one of these lengths.
     """
-    return task.exact_match(model, [(1, 20), *LENGTHS])
+    return task.exact_match(model, [(1, 20), *LENGTH_RANGES])
 
 
 def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
@@ -58,7 +58,7 @@ def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
     """
     names = max(map(len, ("faultless, %", *matches)))
     seeds = max([len("each seed"), *(4 * len(runs) - 1 for runs in matches.values())])
-    ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTHS)
+    ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTH_RANGES)
     lines = [
         f"{'faultless, %':>{names}}  {'each seed':<{seeds}} | mean by French words",
         f"{'':>{names}}  {'':<{seeds}} |{ranges}",

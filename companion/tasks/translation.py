@@ -59,7 +59,7 @@ def translate(
     return done
 
 
-class Task:
+class TranslationTask:
     """Sentence pairs to train on, and others to test with. It knows no model.
 
     A model is anything with ``forward(source, target)``, ``start(source)`` and ``step(token, state)``, as in

@@ -3,8 +3,8 @@ import torch
 from torch.autograd import gradcheck
 
 from companion.attention import mean_pooling
-from companion.models import ABCNN1, ABCNN2, ABCNN3, BCNN, Sentences, match
-from tests import reference
+from companion.models import ABCNN1, ABCNN2, ABCNN3, BCNN, SentenceStates, match_scores
+from tests.reference import scalars, yin_2016
 from tests.tiny import close, spread
 
 # ABCNN: pairs of sentences of 4 and 6, 1 and 3, and 6 and 1 words.
@@ -33,7 +33,7 @@ def side(lengths, padding=0, fill=0.0, seed=0):
     )
     mask = torch.arange(max(lengths) + padding) < torch.tensor(lengths)[:, None]
     words = torch.nn.functional.pad(words[:, : max(lengths)], (0, 0, 0, padding))
-    return Sentences(words.masked_fill(~mask[..., None], fill), mask)
+    return SentenceStates(words.masked_fill(~mask[..., None], fill), mask)
 
 
 def pair(**kind):
@@ -49,9 +49,9 @@ def test_a_block_is_the_papers(build, before, after):
     block = build()
     left, right = pair(padding=2)
     first, second = block(left, right)
-    parameters = reference.values(block)
+    parameters = scalars.values(block)
     for row in range(3):
-        expected = reference.abcnn(
+        expected = yin_2016.abcnn(
             parameters, words(left, row), words(right, row), before, after
         )
         close(first.states[row, : LEFT[row]], expected[0])
@@ -124,7 +124,7 @@ def test_a_stack_of_blocks():
     for row in range(3):
         expected = words(given[0], row), words(given[1], row)
         for block in (one, two):
-            expected = reference.abcnn(reference.values(block), *expected, True, True)
+            expected = yin_2016.abcnn(scalars.values(block), *expected, True, True)
         close(left.states[row, : LEFT[row]], expected[0])
         close(right.states[row, : RIGHT[row]], expected[1])
 
@@ -139,7 +139,7 @@ def test_gradients_of_a_block_are_right_and_zero_at_padding(build, before, after
         given = dict(
             zip([name for name, _ in block.named_parameters()], parameters, strict=True)
         )
-        sides = Sentences(first, left.mask), Sentences(second, right.mask)
+        sides = SentenceStates(first, left.mask), SentenceStates(second, right.mask)
         made = torch.func.functional_call(block, given, sides)
         return made[0].states, made[1].states
 
@@ -176,7 +176,7 @@ def test_a_block_in_every_precision(build, before, after, dtype):
 
 @blocks
 def test_a_block_of_no_pair(build, before, after):
-    left, right = (Sentences(*(x[:0] for x in one)) for one in pair())
+    left, right = (SentenceStates(*(x[:0] for x in one)) for one in pair())
     assert [made.states.shape for made in build()(left, right)] == [
         (0, 6, 5),
         (0, 6, 5),
@@ -184,15 +184,15 @@ def test_a_block_of_no_pair(build, before, after):
 
 
 def test_the_match_of_words():
-    left = Sentences(
+    left = SentenceStates(
         torch.tensor([[[0.0, 0.0], [3.0, 4.0]]]), torch.tensor([[True, True]])
     )
-    right = Sentences(
+    right = SentenceStates(
         torch.tensor([[[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]]]),
         torch.tensor([[True, True, False]]),
     )
     expected = [[1 / 6, 1 / 2, 0.0], [1.0, 1 / (1 + 18**0.5), 0.0]]
-    torch.testing.assert_close(match(left, right), torch.tensor([expected]))
+    torch.testing.assert_close(match_scores(left, right), torch.tensor([expected]))
 
 
 @blocks
@@ -210,7 +210,7 @@ def test_an_empty_side_is_an_error(build, before, after):
             right._replace(mask=right.mask & torch.tensor([[False], [True], [False]])),
         )
     with pytest.raises(ValueError, match=r"right side of shape \(3, 0, 3\) is empty"):
-        block(left, Sentences(right.states[:, :0], right.mask[:, :0]))
+        block(left, SentenceStates(right.states[:, :0], right.mask[:, :0]))
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -224,7 +224,7 @@ def test_sentences_that_do_not_fit_are_an_error(build, before, after):
     with pytest.raises(
         ValueError, match="3 left and 2 right sentences do not make pairs"
     ):
-        block(left, Sentences(right.states[:2], right.mask[:2]))
+        block(left, SentenceStates(right.states[:2], right.mask[:2]))
     with pytest.raises(
         ValueError, match="the right side has 2 features, but 3 were announced"
     ):

@@ -15,11 +15,11 @@ from companion.tasks import (
     CaptionBatch,
     CaptionerTrace,
     Captioning,
-    HardLoss,
-    SoftLoss,
-    start,
+    HardAttentionLoss,
+    SoftAttentionLoss,
+    start_captions,
 )
-from tests import reference
+from tests.reference import xu_2015
 
 SIZE, HIDDEN = 6, 8
 VOCABULARY = 4 + len(WORDS)
@@ -88,26 +88,29 @@ def rewards(model):
 def test_the_soft_loss_is_equation_14_summed_over_the_captions(penalty):
     model = Said(TARGET)
     expected = sum(
-        reference.doubly_stochastic(model.look.weights[row, :length].tolist(), penalty)
+        xu_2015.doubly_stochastic(model.look.weights[row, :length].tolist(), penalty)
         - sum(reward)
         for row, (length, reward) in enumerate(
             zip(LENGTHS, rewards(model), strict=True)
         )
     )
-    loss = SoftLoss(penalty)(model, SEEN)
+    loss = SoftAttentionLoss(penalty)(model, SEEN)
     assert loss.total.item() == pytest.approx(expected, rel=1e-5)
     assert loss.count == sum(LENGTHS)
 
 
 def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
-    model, loss = Said(TARGET), HardLoss(policy_weight=0.3, entropy_weight=0.05)
+    model, loss = (
+        Said(TARGET),
+        HardAttentionLoss(policy_weight=0.3, entropy_weight=0.05),
+    )
     baseline = [0.0] * 4
     for _ in range(3):
         expected, to_go = 0.0, [[], [], [], []]
         for row, reward in enumerate(rewards(model)):
             length = LENGTHS[row]
             look = [part[row, :length].tolist() for part in model.look[1:]]
-            expected += reference.reinforce(
+            expected += xu_2015.reinforce(
                 look[0], reward, baseline, look[1], 0.3, 0.05
             ) - sum(reward)
             for t in range(length):
@@ -120,7 +123,7 @@ def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
 
 
 def test_the_baseline_moves_only_while_the_model_trains():
-    loss = HardLoss()
+    loss = HardAttentionLoss()
     loss(Said(TARGET).eval(), SEEN)
     assert not loss.baseline.value.any()
     loss(Said(TARGET), SEEN)
@@ -130,9 +133,9 @@ def test_the_baseline_moves_only_while_the_model_trains():
 @pytest.mark.parametrize(
     ("build", "name"),
     [
-        (lambda: SoftLoss(-0.1), "doubly stochastic penalty"),
-        (lambda: HardLoss(-0.1), "policy"),
-        (lambda: HardLoss(0.1, -0.1), "entropy"),
+        (lambda: SoftAttentionLoss(-0.1), "doubly stochastic penalty"),
+        (lambda: HardAttentionLoss(-0.1), "policy"),
+        (lambda: HardAttentionLoss(0.1, -0.1), "entropy"),
     ],
 )
 def test_weights_below_zero_are_errors(build, name):
@@ -149,21 +152,23 @@ def test_a_caption_longer_than_the_baseline_of_the_hard_loss_is_an_error():
         ValueError,
         match=rf"the batch has {target.shape[1] - 1} steps, but the baseline 20",
     ):
-        HardLoss()(Said(target), seen)
+        HardAttentionLoss()(Said(target), seen)
 
 
 def test_in_64_bits_the_losses_are_computed_in_64():
     model = Said(TARGET).double()
     expected = -sum(map(sum, rewards(model)))
-    assert SoftLoss()(model, SEEN).total.item() == pytest.approx(expected, rel=1e-13)
+    assert SoftAttentionLoss()(model, SEEN).total.item() == pytest.approx(
+        expected, rel=1e-13
+    )
 
 
 def test_the_policy_gets_no_gradient_through_the_reward():
     model = Said(TARGET)
-    HardLoss(policy_weight=1.0)(model, SEEN).total.backward(retain_graph=True)
+    HardAttentionLoss(policy_weight=1.0)(model, SEEN).total.backward(retain_graph=True)
     words = model.logits.grad.clone()
     model.zero_grad()
-    SoftLoss()(model, SEEN).total.backward()
+    SoftAttentionLoss()(model, SEEN).total.backward()
     torch.testing.assert_close(model.logits.grad, words)
 
 
@@ -253,14 +258,14 @@ def test_gaze_is_measured_against_the_box_of_the_word_that_follows():
     )
     torch.manual_seed(0)
     task = Captioning(ImageEncoder(SIZE), scenes, scenes)
-    gaze = task.gaze(KnowsAll(task, field=0))  # the pixels 0 to 3 each way
+    gaze = task.localisation(KnowsAll(task, field=0))  # the pixels 0 to 3 each way
     assert gaze.inside == pytest.approx((1 + 0 + 1 / 16 + 0) / 4)
     assert gaze.near == pytest.approx((1 + 0 + 9 / 16 + 0) / 4)
     assert gaze.hits == pytest.approx(2 / 4)
 
 
 @pytest.mark.parametrize(
-    ("make", "loss"), [(soft, SoftLoss(0.1)), (hard, HardLoss(0.3))]
+    ("make", "loss"), [(soft, SoftAttentionLoss(0.1)), (hard, HardAttentionLoss(0.3))]
 )
 def test_training_lowers_the_loss_and_leaves_the_encoders_part_alone(task, make, loss):
     captioner, before = make(), task.training.annotations.clone()
@@ -276,7 +281,7 @@ def test_a_traced_captioner_gives_words_and_looks(task):
     seen = CaptionBatch(task.test.annotations[:5], task.test.target[:5])
     logits, look = CaptionerTrace(captioner)(seen)
     expected, _ = captioner.trace(
-        seen.target[:, :-1], start(captioner, seen.annotations)
+        seen.target[:, :-1], start_captions(captioner, seen.annotations)
     )
     torch.testing.assert_close(logits, expected)
     assert look.weights.shape == (5, seen.target.shape[1] - 1, 64)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from companion.data import manual
-from companion.tasks import Bits, Copying
+from companion.tasks import BitsPerCharacter, Copying
 
 TRAIN, TEST = ["abcab", "bbaca", "cabba"], ["ccaba", "abcbc"]
 
@@ -37,16 +37,16 @@ def test_a_passage_stands_twice(gap):
 def test_bits_of_new_and_copied_characters():
     task = Copying(TRAIN, TEST, gap=2)
     words = len(task.characters)
-    new, copied = task.bits(Copier(words, distance=7))
+    new, copied = task.bits_per_character(Copier(words, distance=7))
     assert new == pytest.approx(log2(words))
     assert copied == pytest.approx(0, abs=1e-6)
-    assert task.bits(Copier(words, distance=6)).copied > 10
+    assert task.bits_per_character(Copier(words, distance=6)).copied > 10
 
 
 def test_nothing_is_dropped_where_bits_are_counted():
     task = Copying(TRAIN, TEST)
     model = nn.Sequential(Copier(len(task.characters), distance=6), nn.Dropout(0.9))
-    assert task.bits(model) == task.bits(model[0])
+    assert task.bits_per_character(model) == task.bits_per_character(model[0])
     assert model.training
 
 
@@ -56,7 +56,9 @@ def test_the_history_has_both():
         nn.Embedding(len(task.characters), 8), nn.Linear(8, len(task.characters))
     )
     record = task.train(model, steps=2)[-1]
-    assert Bits(record["new"], record["copied"]) == task.bits(model)
+    assert BitsPerCharacter(record["new"], record["copied"]) == task.bits_per_character(
+        model
+    )
 
 
 def test_passages_of_different_lengths_are_an_error():

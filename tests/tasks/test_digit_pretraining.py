@@ -11,9 +11,9 @@ from companion.tasks import (
     DigitDetector,
     detection_loss,
     digit_of_each_region,
-    pretrain,
+    pretrain_encoder,
 )
-from companion.tasks.digit_pretraining import NOTHING, OF_NOTHING
+from companion.tasks.digit_pretraining import BACKGROUND, BACKGROUND_WEIGHT
 
 
 def strokes():
@@ -35,7 +35,7 @@ def test_a_field_is_named_after_the_box_that_it_lies_in_wholly():
                 for digit, b in zip((7, 0), boxes, strict=True)
                 if all(contains(b, y, x) for y, x in pixels)
             ]
-            assert labels[8 * row + column] == (inside[0] if inside else NOTHING)
+            assert labels[8 * row + column] == (inside[0] if inside else BACKGROUND)
 
 
 def contains(box, y, x):
@@ -47,7 +47,7 @@ def test_every_digit_has_a_field_on_a_grid_of_eight():
     labels = digit_of_each_region(scenes, 8)
     for row, caption in zip(labels, scenes.captions, strict=True):
         named = {NAMES.index(word) for word in caption if word in NAMES}
-        assert set(row.tolist()) - {NOTHING} == named
+        assert set(row.tolist()) - {BACKGROUND} == named
 
 
 @pytest.mark.parametrize("side", [0, 7])
@@ -77,9 +77,9 @@ def test_the_loss_counts_fields_with_a_digit_fully_and_others_a_little():
     for row, labels in enumerate(batch.labels.tolist()):
         for field, label in enumerate(labels):
             total -= log_probs[row, field, label].item() * (
-                OF_NOTHING if label == NOTHING else 1
+                BACKGROUND_WEIGHT if label == BACKGROUND else 1
             )
-            count += label != NOTHING
+            count += label != BACKGROUND
     assert found.total.item() == pytest.approx(total, rel=1e-5)
     assert found.count == count
 
@@ -87,6 +87,6 @@ def test_the_loss_counts_fields_with_a_digit_fully_and_others_a_little():
 def test_lessons_help():
     torch.manual_seed(0)
     encoder = ImageEncoder(16)
-    history = pretrain(encoder, handwritten_digits(), steps=200)
+    history = pretrain_encoder(encoder, handwritten_digits(), steps=200)
     assert [record["step"] for record in history] == [50, 100, 150, 200]
     assert history[-1]["loss"] < np.log(10) - 0.1

@@ -3,7 +3,7 @@ import torch
 
 from companion.data import numbers
 from companion.tasks import (
-    LENGTHS,
+    LENGTH_RANGES,
     exact_match_by_length,
     exact_match_table,
     luong_general,
@@ -28,7 +28,9 @@ def test_no_number_of_the_task_reaches_a_billion_or_stands_on_both_sides(french)
 
 def test_the_ranges_of_lengths_hold_every_pair_once(french):
     for pair in french.training_pairs + french.test_pairs:
-        assert sum(least <= len(pair.target) <= most for least, most in LENGTHS) == 1
+        assert (
+            sum(least <= len(pair.target) <= most for least, most in LENGTH_RANGES) == 1
+        )
 
 
 def test_few_words_are_chosen_before_the_split(french):
@@ -52,7 +54,7 @@ def test_the_model_is_as_its_seed_and_of_the_size_that_chapter_5_prints(french):
 def test_faultless_is_the_share_of_all_and_then_of_each_length(french):
     model = luong_general(french)
     french.train(model, steps=1)
-    assert exact_match_by_length(french, model) == [0.0] * (1 + len(LENGTHS))
+    assert exact_match_by_length(french, model) == [0.0] * (1 + len(LENGTH_RANGES))
 
     def translate(model, sentences):
         """Right where the French has at most four words."""

@@ -10,19 +10,21 @@ from companion.data.vocabulary import BOS, EOS
 from companion.decoding import DecoderStep
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
-from companion.tasks import Task
+from companion.tasks import TranslationTask
 from companion.tasks.translation import AT_ONCE
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
-    return Task(*numbers.split(numbers.french_pairs(1500, seed=1), share=0.2, seed=1))
+def task() -> TranslationTask:
+    return TranslationTask(
+        *numbers.split(numbers.french_pairs(1500, seed=1), share=0.2, seed=1)
+    )
 
 
 class Dictionary(nn.Module):
     """Knows every pair of the task by heart, apart from those whose source is in ``forgotten``."""
 
-    def __init__(self, task: Task, forgotten: frozenset = frozenset()):
+    def __init__(self, task: TranslationTask, forgotten: frozenset = frozenset()):
         super().__init__()
         self.size = nn.Parameter(torch.zeros(len(task.target)))
         encoded = task.encode([*task.training_pairs, *task.test_pairs])
@@ -52,7 +54,7 @@ class Dictionary(nn.Module):
         )
 
 
-def model_for(task: Task) -> EncoderDecoder:
+def model_for(task: TranslationTask) -> EncoderDecoder:
     torch.manual_seed(0)
     decoder = BahdanauDecoder(len(task.target), 6, 8, 14, Additive(8, 14, 5))
     return EncoderDecoder(BahdanauEncoder(len(task.source), 6, 7), decoder)
