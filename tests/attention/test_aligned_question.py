@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from companion.attention import AlignedQuestionAttention
-from tests import reference
+from tests.reference import chen_2017, scalars
 from tests.tiny import close, spread
 
 
@@ -21,13 +21,13 @@ def test_the_aligned_question_is_the_papers(padding):
     )
     mask = torch.arange(4 + padding) < 4
     found = attention(passage, *attention.project(question), mask)
-    parameters = reference.values(attention)
+    parameters = scalars.values(attention)
     for b in range(2):
         words = question[b, :4].tolist()
         close(
             found[b],
             [
-                reference.aligned_question(parameters, p, words)
+                chen_2017.aligned_question(parameters, p, words)
                 for p in passage[b].tolist()
             ],
         )

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from companion.attention import attention_over_attention, pointer_sum
-from tests import reference
+from tests.reference import cui_2017
 from tests.tiny import close
 
 
@@ -28,7 +28,7 @@ def test_it_is_the_papers_whatever_the_padding(
     shares = attention_over_attention(scores, document, question)
     close(
         shares[:words],
-        reference.attention_over_attention(scores[:words, :asked].tolist()),
+        cui_2017.attention_over_attention(scores[:words, :asked].tolist()),
     )
     close(shares.sum(), torch.tensor(1.0).double())
     assert not shares[words:].any()

@@ -8,7 +8,7 @@ from torch.autograd import gradcheck
 from companion._checks import check_places, check_size
 from companion.attention import Additive, Attention, masked_softmax, record_weights
 from companion.attention.base import uniform_parameter
-from tests.reference import softmax
+from tests.reference.scalars import softmax
 
 few = settings(deadline=None, max_examples=30)
 numbers = st.floats(-30, 30, width=32)

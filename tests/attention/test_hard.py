@@ -21,7 +21,7 @@ from companion.training import (
     reinforce_loss,
     reward_to_go,
 )
-from tests import reference
+from tests.reference import scalars, xu_2015
 from tests.tiny import close, spread
 
 KEYS = 4
@@ -58,7 +58,7 @@ def test_at_evaluation_the_most_probable_position_with_its_log_probability(
         best = expected.index(max(expected))
         assert look.weights[row, 0].tolist() == [float(i == best) for i in range(KEYS)]
         close(look.log_prob[row, 0], math.log(expected[best]))
-        close(look.entropy[row, 0], reference.entropy(expected))
+        close(look.entropy[row, 0], scalars.entropy(expected))
 
 
 def test_positions_are_drawn_as_often_as_their_weights_say(inner, inputs):
@@ -201,7 +201,7 @@ def test_the_penalty_is_equation_14_and_the_mean_over_the_images():
         counted = [
             weights[row, t, PLACES[row]].tolist() for t in range(3) if WORDS[row, t]
         ]
-        expected += reference.doubly_stochastic(counted, 0.7) / 2
+        expected += xu_2015.doubly_stochastic(counted, 0.7) / 2
     close(doubly_stochastic_penalty(weights, WORDS, PLACES, 0.7), expected)
 
 
@@ -245,7 +245,7 @@ def test_the_loss_is_the_papers_with_the_reward_to_go():
         n = int(WORDS[row].sum())
         given = [x[row, :n].tolist() for x in (log_prob, reward)]
         expected += (
-            reference.reinforce(
+            xu_2015.reinforce(
                 *given, baseline.tolist(), (-open_)[row, :n].tolist(), 0.3, 0.005
             )
             / 2

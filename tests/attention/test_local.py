@@ -21,7 +21,7 @@ from companion.attention import (
     record_weights,
 )
 from companion.attention.masks import causal, dense
-from tests import reference
+from tests.reference import luong_2015, scalars
 from tests.tiny import close, spread
 
 SIZE = 3
@@ -61,12 +61,12 @@ def local_p(radius, score=None):
 )
 @pytest.mark.parametrize("kind", ["m", "p"])
 def test_weights_and_contexts_are_the_papers(kind, queries, keys, radius, padding):
-    score = reference.bilinear_score
+    score = luong_2015.bilinear_score
     if kind == "m":
         attention = spread(LocalM(Bilinear(SIZE, SIZE), radius))
-        look = reference.local_m_weights(score, radius)
+        look = luong_2015.local_m_weights(score, radius)
     else:
-        attention, look = local_p(radius), reference.local_p_weights(score, radius)
+        attention, look = local_p(radius), luong_2015.local_p_weights(score, radius)
     query, source = drawn(queries, keys)
     padded = nn.functional.pad(source, (0, 0, 0, padding), value=9.0)
     mask = (torch.arange(keys + padding) < keys)[None, None]
@@ -75,12 +75,12 @@ def test_weights_and_contexts_are_the_papers(kind, queries, keys, radius, paddin
         attention.weights(query, key, mask),
         attention(query, key, value, mask),
     )
-    parameters = reference.values(attention)
+    parameters = scalars.values(attention)
     for b in range(2):
         for t in range(queries):
             expected = look(parameters, query[b, t].tolist(), source[b].tolist(), t)
             close(weights[b, t], expected + [0.0] * padding)
-            close(contexts[b, t], reference.context(expected, source[b].tolist()))
+            close(contexts[b, t], scalars.context(expected, source[b].tolist()))
 
 
 def test_each_sentence_has_its_own_length():
@@ -91,8 +91,8 @@ def test_each_sentence_has_its_own_length():
     centre = attention.centre(query, mask.sum(-1))
     for b, length in enumerate(lengths):
         expected = [
-            reference.predicted_centre(
-                reference.values(attention), q.tolist(), int(length)
+            luong_2015.predicted_centre(
+                scalars.values(attention), q.tolist(), int(length)
             )
             for q in query[b]
         ]
@@ -298,10 +298,10 @@ def test_location_goes_by_the_query_alone():
     weights = attention.weights(query, source)
     for b in range(2):
         for t in range(4):
-            parameters = reference.values(attention)
+            parameters = scalars.values(attention)
             close(
                 weights[b, t],
-                reference.location_weights(
+                luong_2015.location_weights(
                     parameters, query[b, t].tolist(), [None] * 6, t
                 ),
             )

@@ -33,8 +33,8 @@ from companion.attention import (
     SparseAttention,
     record_weights,
 )
-from tests import reference
 from tests.contracts import test_attention as test_contract
+from tests.reference import scalars, vaswani_2017
 from tests.tiny import close, spread
 
 QUERIES, KEYS = 5, 7
@@ -109,8 +109,8 @@ def test_it_is_the_papers(heads, size, keys, seed):
     attend = build(size=heads * size, heads=heads, source_size=2)
     query, source = torch.randn(3, heads * size).double(), torch.randn(keys, 2).double()
     mask = torch.rand(3, keys) < 0.7
-    expected = reference.multi_head(
-        reference.values(attend), query.tolist(), source.tolist(), heads, mask.tolist()
+    expected = vaswani_2017.multi_head(
+        scalars.values(attend), query.tolist(), source.tolist(), heads, mask.tolist()
     )
     close(call(attend, query, source, mask), expected)
 

@@ -13,7 +13,7 @@ from companion.attention import (
     mean_pooling,
     record_weights,
 )
-from tests import reference
+from tests.reference import bahdanau_2015, scalars
 from tests.tiny import close, spread
 
 LENGTHS = [4, 1, 0, 6]
@@ -37,13 +37,13 @@ def pooled(name, pooling, states):
         return [0.0] * 3
     columns = list(zip(*states, strict=True))
     if name == "attention":
-        parameters = reference.values(pooling)
-        attention = reference.part(parameters, "attention")
+        parameters = scalars.values(pooling)
+        attention = scalars.part(parameters, "attention")
         scores = [
-            reference.additive_score(attention, parameters["query"], state)
+            bahdanau_2015.additive_score(attention, parameters["query"], state)
             for state in states
         ]
-        return reference.context(reference.softmax(scores), states)
+        return scalars.context(scalars.softmax(scores), states)
     return {
         "last": states[-1],
         "mean": [math.fsum(column) / len(column) for column in columns],

@@ -13,18 +13,28 @@ from companion.attention import (
     ScaledDot,
     record_weights,
 )
-from tests import reference
+from tests.reference import (
+    graves_2014,
+    luong_2015,
+    pavlopoulos_2017,
+    scalars,
+    vaswani_2017,
+)
 from tests.tiny import close, spread
 
 SCORES = {
-    "dot": (Dot, reference.dot_score, 3),
-    "scaled dot": (ScaledDot, reference.scaled_dot_score, 3),
-    "cosine": (Cosine, reference.cosine_score, 3),
-    "bilinear": (lambda: Bilinear(3, 5), reference.bilinear_score, 5),
-    "concat": (lambda: Concat(3, 5, 7), reference.concat_score, 5),
-    "mlp of one layer": (lambda: MLP(3, 5, 7, layers=1), reference.mlp_score, 5),
-    "mlp": (lambda: MLP(3, 5, 7), reference.mlp_score, 5),
-    "mlp of four layers": (lambda: MLP(3, 5, 7, layers=4), reference.mlp_score, 5),
+    "dot": (Dot, luong_2015.dot_score, 3),
+    "scaled dot": (ScaledDot, vaswani_2017.scaled_dot_score, 3),
+    "cosine": (Cosine, graves_2014.cosine_score, 3),
+    "bilinear": (lambda: Bilinear(3, 5), luong_2015.bilinear_score, 5),
+    "concat": (lambda: Concat(3, 5, 7), luong_2015.concat_score, 5),
+    "mlp of one layer": (lambda: MLP(3, 5, 7, layers=1), pavlopoulos_2017.mlp_score, 5),
+    "mlp": (lambda: MLP(3, 5, 7), pavlopoulos_2017.mlp_score, 5),
+    "mlp of four layers": (
+        lambda: MLP(3, 5, 7, layers=4),
+        pavlopoulos_2017.mlp_score,
+        5,
+    ),
 }
 
 
@@ -39,7 +49,7 @@ def test_scores_are_the_formula(build, formula, size):
     attention = spread(build())
     query, source = draw(2, 4, 3), draw(2, 6, size)
     scores = attention.score(query, attention.project(source)[0])
-    parameters = reference.values(attention)
+    parameters = scalars.values(attention)
     for b in range(2):
         close(
             scores[b],
@@ -56,12 +66,12 @@ def test_the_context_is_the_formulas(build, formula, size):
     query, source, mask = draw(1, 4, 3), draw(1, 6, size), draw(1, 4, 6) > 0
     mask[0, 1] = False
     found = attention(query, *attention.project(source), mask)
-    parameters, keys = reference.values(attention), source[0].tolist()
+    parameters, keys = scalars.values(attention), source[0].tolist()
     for i, q in enumerate(query[0].tolist()):
-        weights = reference.softmax(
+        weights = scalars.softmax(
             [formula(parameters, q, k) for k in keys], mask[0, i].tolist()
         )
-        close(found[0, i], reference.context(weights, keys))
+        close(found[0, i], scalars.context(weights, keys))
 
 
 def test_concat_is_additive_with_its_two_matrices_side_by_side():

@@ -28,8 +28,8 @@ from companion.models import (
     transformer,
 )
 from companion.profiling import peak_memory
-from tests import reference
 from tests.conftest import ROOT
+from tests.reference import child_2019, scalars
 from tests.tiny import close, spread
 
 BUILD = {
@@ -121,11 +121,11 @@ def test_weights_and_contexts_are_those_of_plain_loops(
     keys = queries + more - 1
     attention, sees = BUILD[kind](radius, rate, causal), SEES[kind](radius, rate)
     query, key, value = sequence(queries, keys, batch=())
-    expected = reference.pattern_weights(
+    expected = child_2019.pattern_weights(
         lambda i, j: sees(i, j) and (j <= i or not causal), query.tolist(), key.tolist()
     )
     close(attention.weights(query, key), expected)
-    contexts = [reference.context(row, value.tolist()) for row in expected]
+    contexts = [scalars.context(row, value.tolist()) for row in expected]
     close(attention(query, key, value), contexts)
     close(PatternAttention(attention.rule)(query, key, value), contexts)
 

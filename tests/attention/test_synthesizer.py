@@ -18,30 +18,30 @@ from companion.attention import (
     masked_softmax,
 )
 from companion.models import TransformerDecoder, TransformerDecoderLayer
-from tests import reference
+from tests.reference import scalars, tay_2021
 from tests.tiny import close, spread
 
 SIZE, LONGEST = 4, 6
 KINDS = {
     "dense": (
         lambda heads: DenseSynthesizer(SIZE, LONGEST, heads),
-        reference.dense_scores,
+        tay_2021.dense_scores,
     ),
     "factorized dense": (
         lambda heads: FactorizedDense(SIZE, 2, 3, heads),
-        reference.factorized_dense_scores,
+        tay_2021.factorized_dense_scores,
     ),
     "random": (
         lambda heads: RandomSynthesizer(LONGEST, heads),
-        reference.random_scores,
+        tay_2021.random_scores,
     ),
     "fixed random": (
         lambda heads: FixedRandom(LONGEST, heads),
-        reference.random_scores,
+        tay_2021.random_scores,
     ),
     "factorized random": (
         lambda heads: FactorizedRandom(LONGEST, 2, heads),
-        reference.factorized_random_scores,
+        tay_2021.factorized_random_scores,
     ),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
@@ -63,7 +63,7 @@ def sequence(*batch, length=LONGEST):
 def test_scores_are_the_papers(name, heads, length):
     synthesizer, x = build(name, heads), sequence(2, 3, length=length)
     scores = synthesizer.score(x, x)
-    parameters = reference.values(synthesizer)
+    parameters = scalars.values(synthesizer)
     for b in range(2):
         for h in range(3):
             for i in range(length):
@@ -172,7 +172,7 @@ def test_a_mixture_adds_scores_in_learnt_shares():
     parts = [ScaledDot(), build("dense"), build("random")]
     mixture, x = Mixture(*parts).double(), sequence(2)
     nn.init.normal_(mixture.logits)
-    shares = reference.softmax(mixture.logits.tolist())
+    shares = scalars.softmax(mixture.logits.tolist())
     close(
         mixture.score(x, x),
         sum(a * p.score(x, x) for a, p in zip(shares, parts, strict=True)),

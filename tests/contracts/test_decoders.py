@@ -9,7 +9,7 @@ from torch.func import functional_call
 from companion.attention import record_weights
 from companion.data.vocabulary import pad
 from companion.decoding import beam_search, greedy, map_state, tensors
-from tests import reference
+from tests.reference import searches
 from tests.tiny import (
     ATTENTIVE,
     COMPILED,
@@ -122,11 +122,11 @@ def test_greedy_takes_the_most_probable_word_after_what_it_wrote(model):
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
-    space = list(reference.all_sentences(TARGET_WORDS, 3))
+    space = list(searches.all_sentences(TARGET_WORDS, 3))
     found = beam_search(model.step, model.start(SOURCE), 3, len(space), penalty)
     for row, source in enumerate(sentences(SOURCE)):
         log_probs = log_probs_of(model, source, space)
-        expected = reference.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
+        expected = searches.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
         for place, (sentence, log_prob) in enumerate(expected):
             assert found.log_probs[row, place].item() == pytest.approx(
                 log_prob, abs=1e-9

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from companion.decoding import DecoderStep, beam_search, greedy, sample
-from tests import reference
+from tests.reference import searches, wu_2016
 
 PAD, BOS, EOS = 0, 1, 2
 KEYS = 7
@@ -149,7 +149,7 @@ def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, pena
     for row in range(3):
         expected = [
             (sentence, log_prob)
-            for sentence, log_prob in reference.beam(
+            for sentence, log_prob in searches.beam(
                 model.next_log_probs(row), max_length, width, penalty
             )
             if log_prob > -math.inf
@@ -230,10 +230,10 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(
     seed, vocabulary, max_length, more, penalty
 ):
     model = TinyModel(seed, vocabulary)
-    space = len(list(reference.all_sentences(vocabulary, max_length)))
+    space = len(list(searches.all_sentences(vocabulary, max_length)))
     found = beam_search(model.step, model.start(), max_length, space + more, penalty)
     for row in range(3):
-        expected = reference.exhaustive(
+        expected = searches.exhaustive(
             lambda sentence, row=row: sum(model.retrace(row, sentence)[0]),
             vocabulary,
             max_length,
@@ -487,7 +487,7 @@ def test_with_coverage_a_beam_as_wide_as_the_space_is_exhaustive(
 ):
     model = TinyModel(seed, vocabulary)
     mask = torch.arange(KEYS) < torch.tensor([[KEYS], [4], [1]])
-    everything = list(reference.all_sentences(vocabulary, max_length))
+    everything = list(searches.all_sentences(vocabulary, max_length))
     found = beam_search(
         model.step, model.start(), max_length, len(everything), length, coverage, mask
     )
@@ -496,9 +496,7 @@ def test_with_coverage_a_beam_as_wide_as_the_space_is_exhaustive(
         for sentence in everything:
             log_probs, looked = model.retrace(row, sentence)
             words = looked[:, mask[row]].tolist()
-            scores[sentence] = reference.gnmt_score(
-                sum(log_probs), words, length, coverage
-            )
+            scores[sentence] = wu_2016.score(sum(log_probs), words, length, coverage)
         expected = sorted(scores, key=scores.get, reverse=True)
         assert [
             tuple(t[: length_of(t)].tolist()) for t in found.tokens[row]

@@ -9,7 +9,7 @@ from companion.layers import (
     SinusoidalPositionalEncoding,
     sinusoids,
 )
-from tests import reference
+from tests.reference import vaswani_2017
 from tests.tiny import close
 
 SIZE, LONGEST = 6, 40
@@ -40,7 +40,7 @@ def words(length, batch=2, **kind):
 )
 def test_sinusoids_are_the_papers(positions, size):
     found = sinusoids(torch.tensor([positions], dtype=torch.float64), size)
-    expected = [[reference.sinusoids(position, size) for position in positions]]
+    expected = [[vaswani_2017.sinusoids(position, size) for position in positions]]
     torch.testing.assert_close(
         found, torch.tensor(expected, dtype=torch.float64), atol=1e-7, rtol=0
     )
@@ -49,7 +49,7 @@ def test_sinusoids_are_the_papers(positions, size):
 def test_a_position_may_be_a_fraction_and_stand_alone():
     close(
         sinusoids(torch.tensor(2.5, dtype=torch.float64), 5),
-        reference.sinusoids(2.5, 5),
+        vaswani_2017.sinusoids(2.5, 5),
     )
 
 
@@ -57,7 +57,7 @@ def test_a_position_may_be_a_fraction_and_stand_alone():
 def test_added_and_concatenated_say_where_a_word_stands(size):
     embedded = torch.randn(2, 50, size, dtype=torch.float64)
     expected = torch.tensor(
-        [reference.sinusoids(t, size) for t in range(50)], dtype=torch.float64
+        [vaswani_2017.sinusoids(t, size) for t in range(50)], dtype=torch.float64
     )
     close(SinusoidalPositionalEncoding()(embedded), embedded + expected)
     found = ConcatenatedPositionalEncoding(size)(embedded)
@@ -151,7 +151,7 @@ def test_neighbours_far_out_are_told_apart_in_half_precision(dtype):
     found = SinusoidalPositionalEncoding()(
         torch.zeros(1, 3, SIZE, dtype=dtype), 3001
     )  # bfloat16 counts there in steps of 16
-    expected = [reference.sinusoids(t, SIZE) for t in (3001, 3002, 3003)]
+    expected = [vaswani_2017.sinusoids(t, SIZE) for t in (3001, 3002, 3003)]
     torch.testing.assert_close(
         found[0].double(), torch.tensor(expected).double(), atol=8e-3, rtol=0
     )

@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from companion._checks import check_even
 from companion.layers import DeepOutput, reverse, run_packed, source_mask
-from tests import reference
+from tests.reference import bahdanau_2015, cho_2014, recurrence, scalars
 from tests.tiny import close, spread
 
 SOURCE = torch.tensor(
@@ -112,12 +112,12 @@ def test_padding_has_no_influence_and_gets_no_gradient():
 def test_the_gru_is_the_one_of_the_reference():
     rnn = spread(nn.GRU(3, 5, batch_first=True))
     parameters, inputs = (
-        reference.values(rnn),
+        scalars.values(rnn),
         torch.randn(1, 4, 3, dtype=torch.float64),
     )
     state = [0.0] * 5
     for place, x in enumerate(inputs[0].tolist()):
-        state = reference.gru_cell(parameters, x, state, "_l0")
+        state = recurrence.gru_cell(parameters, x, state, "_l0")
         close(rnn(inputs)[0][0, place], state)
 
 
@@ -144,7 +144,7 @@ def test_the_papers_gru_is_another_unless_the_matrix_it_resets_before_is_diagona
     cell.weight_hh.data = torch.cat([U_r, -U_z, U])
     x, state = torch.randn(3, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
     matrices = [matrix.tolist() for matrix in (W, U, W_z, U_z, W_r, U_r)]
-    paper = reference.paper_gru_cell(*matrices, x.tolist(), state.tolist())
+    paper = bahdanau_2015.gated_unit(*matrices, x.tolist(), state.tolist())
     same = torch.allclose(cell(x, state), torch.tensor(paper, dtype=torch.float64))
     assert same == diagonal
 
@@ -152,11 +152,11 @@ def test_the_papers_gru_is_another_unless_the_matrix_it_resets_before_is_diagona
 def test_deep_output_is_the_papers_maxout():
     output = spread(DeepOutput(3, 2, 5, size=7, vocabulary_size=11))
     state, word, context = (torch.randn(4, n, dtype=torch.float64) for n in (3, 2, 5))
-    parameters = reference.values(output)
+    parameters = scalars.values(output)
     logits = output(state, word, context)
     for row in range(4):
         parts = (x[row].tolist() for x in (state, word, context))
-        close(logits[row], reference.deep_output(parameters, *parts))
+        close(logits[row], cho_2014.deep_output(parameters, *parts))
 
 
 def test_deep_output_of_all_steps_at_once():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from companion.models import AttentionMean, AttentionOverAttention, AttentionSum
-from tests import reference
+from tests.reference import cui_2017, scalars
 from tests.tiny import close, spread
 
 READERS = [AttentionSum, AttentionMean, AttentionOverAttention]
@@ -49,14 +49,14 @@ def test_the_whole_reader_is_the_papers(reader):
     document, question = DOCUMENT[0], QUESTION[0]
     words, asked = states(model, document, question)
     scores = (words @ asked.mT).tolist()
-    alone = [reference.softmax(column) for column in reference.columns(scores)]
+    alone = [scalars.softmax(column) for column in scalars.transposed(scores)]
     summary = torch.cat([asked[-1, :3], asked[0, 3:]])
     expected = {
-        AttentionSum: lambda: reference.softmax((words @ summary).tolist()),
+        AttentionSum: lambda: scalars.softmax((words @ summary).tolist()),
         AttentionMean: lambda: [
-            sum(column) / len(alone) for column in reference.columns(alone)
+            sum(column) / len(alone) for column in scalars.transposed(alone)
         ],
-        AttentionOverAttention: lambda: reference.attention_over_attention(scores),
+        AttentionOverAttention: lambda: cui_2017.attention_over_attention(scores),
     }
     close(model(document[None], question[None])[0], expected[reader]())
 

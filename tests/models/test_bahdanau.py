@@ -4,7 +4,7 @@ import torch
 from companion.attention import Additive
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder
-from tests import reference
+from tests.reference import bahdanau_2015, scalars
 from tests.tiny import (
     ENCODER,
     HIDDEN,
@@ -25,11 +25,11 @@ def test_additive_is_the_papers_score():
     )
     key, value = attention.project(source)
     scores = attention.score(query, key)
-    parameters = reference.values(attention)
+    parameters = scalars.values(attention)
     for b in range(4):
         for i in range(6):
             for j in range(7):
-                expected = reference.additive_score(
+                expected = bahdanau_2015.additive_score(
                     parameters, query[b, i].tolist(), source[b, j].tolist()
                 )
                 assert scores[b, i, j].item() == pytest.approx(expected, abs=1e-10)
@@ -53,7 +53,7 @@ def test_encoder_is_the_papers():
     for row, sentence in enumerate(sentences(SOURCE)):
         close(
             states[row, : len(sentence)],
-            reference.encoder(reference.values(encoder), sentence.tolist()),
+            bahdanau_2015.encoder(scalars.values(encoder), sentence.tolist()),
         )
         assert (states[row, len(sentence) :] == 0).all()
 
@@ -63,9 +63,12 @@ def test_the_first_state_is_made_of_the_backward_state_of_the_first_word():
     states, mask = model.encoder(SOURCE)
     states = states.detach().requires_grad_()
     state = model.decoder.start(states, mask)
-    decoder = reference.part(reference.values(model), "decoder")
+    decoder = scalars.part(scalars.values(model), "decoder")
     for row in range(len(SOURCE)):
-        close(state.hidden[row], reference.initial_state(decoder, states[row].tolist()))
+        close(
+            state.hidden[row],
+            bahdanau_2015.initial_state(decoder, states[row].tolist()),
+        )
     state.hidden.sum().backward()
     assert (states.grad[:, 0, ENCODER:] != 0).all()
     assert (
@@ -87,13 +90,13 @@ def test_one_step_is_the_papers():
     token = torch.tensor([1, 4, 3])
     hidden = torch.randn(3, HIDDEN, dtype=torch.float64)
     step = model.step(token, start._replace(hidden=hidden))
-    parameters = reference.values(model)
+    parameters = scalars.values(model)
     for row, sentence in enumerate(sentences(SOURCE)):
-        states = reference.encoder(
-            reference.part(parameters, "encoder"), sentence.tolist()
+        states = bahdanau_2015.encoder(
+            scalars.part(parameters, "encoder"), sentence.tolist()
         )
-        logits, after, (context, weights) = reference.bahdanau_step(
-            reference.part(parameters, "decoder"),
+        logits, after, (context, weights) = bahdanau_2015.step(
+            scalars.part(parameters, "decoder"),
             int(token[row]),
             hidden[row].tolist(),
             states,
@@ -107,10 +110,10 @@ def test_one_step_is_the_papers():
 def test_the_whole_model_is_the_papers():
     model = bahdanau()
     logits = model(SOURCE, TARGET)
-    parameters = reference.values(model)
+    parameters = scalars.values(model)
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected, _ = reference.teacher_forced(
-            parameters, reference.bahdanau_step, sentence.tolist(), TARGET[row].tolist()
+        expected, _ = bahdanau_2015.teacher_forced(
+            parameters, bahdanau_2015.step, sentence.tolist(), TARGET[row].tolist()
         )
         close(logits[row], expected)
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tests import reference
+from tests.reference import bahdanau_2015, scalars
 from tests.tiny import (
     SOURCE,
     TARGET,
@@ -13,8 +13,8 @@ from tests.tiny import (
 )
 
 VARIANTS = {
-    "state_and_word": (state_and_word, reference.state_and_word_step),
-    "current_state": (current_state, reference.current_state_step),
+    "state_and_word": (state_and_word, bahdanau_2015.state_and_word_step),
+    "current_state": (current_state, bahdanau_2015.current_state_step),
 }
 
 
@@ -28,8 +28,8 @@ def test_the_whole_model_is_its_equations(build, step):
         weights.append(looked)
     weights = torch.stack(weights, 1)
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected = reference.teacher_forced(
-            reference.values(model), step, sentence.tolist(), TARGET[row].tolist()
+        expected = bahdanau_2015.teacher_forced(
+            scalars.values(model), step, sentence.tolist(), TARGET[row].tolist()
         )
         close(logits[row], expected[0])
         close(weights[row, :, : len(sentence)], expected[1])

@@ -23,7 +23,7 @@ from companion.models import (
     EncoderDecoder,
     convs2s,
 )
-from tests import reference
+from tests.reference import gehring_2017, scalars
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 
 
@@ -57,8 +57,8 @@ def test_the_whole_model_is_the_papers(layers, width, padding):
         logits = model(nn.functional.pad(SOURCE, (0, padding)), TARGET)
     weights = [maps[f"decoder.layers.{layer}.attention"][0] for layer in range(layers)]
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected = reference.convs2s(
-            reference.values(model), sentence.tolist(), TARGET[row].tolist()
+        expected = gehring_2017.teacher_forced(
+            scalars.values(model), sentence.tolist(), TARGET[row].tolist()
         )
         close(logits[row], expected[0])
         close(torch.stack(weights)[:, row, :, : len(sentence)], expected[1])
@@ -91,8 +91,8 @@ def test_encoder_and_decoder_need_not_be_alike():
         [ConvS2SDecoderLayer(3, 7, width, dropout=0.0) for width in (4, 1, 2)],
     )
     model = spread(EncoderDecoder(encoder, decoder)).eval()
-    expected, _ = reference.convs2s(
-        reference.values(model), SOURCE[2].tolist(), TARGET[2].tolist()
+    expected, _ = gehring_2017.teacher_forced(
+        scalars.values(model), SOURCE[2].tolist(), TARGET[2].tolist()
     )
     close(model(SOURCE, TARGET)[2], expected)
 

@@ -8,7 +8,7 @@ from companion.attention import HiddenDot, last_pooling, mean_pooling
 from companion.data.vocabulary import pad_documents
 from companion.layers import BahdanauEncoder
 from companion.models import Classifier, HierarchicalAttention, HierarchicalEncoder
-from tests import reference
+from tests.reference import scalars, yang_2016
 from tests.tiny import close, spread
 
 VOCABULARY = 11
@@ -34,8 +34,8 @@ def build(pooling=None):
 def compare(model, tokens, document, row):
     """The logits and both levels' weights of one document are the paper's, and elsewhere zero."""
     full = [place for place, sentence in enumerate(document) if sentence]
-    logits, words, sentences = reference.hierarchical_attention(
-        reference.values(model), [document[place] for place in full]
+    logits, words, sentences = yang_2016.hierarchical_attention(
+        scalars.values(model), [document[place] for place in full]
     )
     of_words, of_sentences = model.attention_maps(tokens)
     close(model(tokens)[row], logits)

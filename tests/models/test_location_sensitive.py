@@ -3,7 +3,7 @@ import torch
 
 from companion.attention import Additive, LocationSensitive
 from companion.models import LocationSensitiveDecoder
-from tests import reference
+from tests.reference import bahdanau_2015, chorowski_2015, scalars
 from tests.tiny import SOURCE, TARGET, bahdanau, close, location, sentences, spread
 
 
@@ -21,13 +21,13 @@ def test_scores_are_the_papers(attention):
     previous = torch.rand(2, 7, dtype=torch.float64)
     key, _ = attention.project(source)
     scores = attention.score(query, attention.location_features(key, previous))
-    parameters = reference.values(attention)
+    parameters = scalars.values(attention)
     for b in range(2):
-        features = reference.location_features(
+        features = chorowski_2015.location_features(
             parameters["F.weight"], previous[b].tolist()
         )
         expected = [
-            reference.location_score(
+            chorowski_2015.location_score(
                 parameters, query[b, 0].tolist(), source[b, j].tolist(), features[j]
             )
             for j in range(7)
@@ -49,9 +49,9 @@ def test_the_whole_model_is_the_papers():
     model = location()
     logits = model(SOURCE, TARGET)
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected, _ = reference.teacher_forced(
-            reference.values(model),
-            reference.location_step,
+        expected, _ = bahdanau_2015.teacher_forced(
+            scalars.values(model),
+            chorowski_2015.step,
             sentence.tolist(),
             TARGET[row].tolist(),
         )

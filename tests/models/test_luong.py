@@ -5,21 +5,21 @@ from torch import nn
 from companion.attention import Concat, Dot, LocalM
 from companion.decoding import map_state
 from companion.models import EncoderDecoder, luong
-from tests import reference
+from tests.reference import luong_2015, scalars
 from tests.tiny import HIDDEN, MODELS, RADIUS, SOURCE, TARGET, close, sentences, spread
 
 LOOKS = {
-    "luong_dot": reference.global_weights(reference.dot_score),
-    "luong_general": reference.global_weights(reference.bilinear_score),
-    "luong_concat": reference.global_weights(reference.concat_score),
-    "luong_location": reference.location_weights,
-    "local_m": reference.local_m_weights(reference.dot_score, RADIUS),
-    "local_p": reference.local_p_weights(reference.bilinear_score, RADIUS),
-    "input_feeding": reference.global_weights(reference.dot_score),
-    "local_m_input_feeding": reference.local_m_weights(
-        reference.bilinear_score, RADIUS
+    "luong_dot": luong_2015.global_weights(luong_2015.dot_score),
+    "luong_general": luong_2015.global_weights(luong_2015.bilinear_score),
+    "luong_concat": luong_2015.global_weights(luong_2015.concat_score),
+    "luong_location": luong_2015.location_weights,
+    "local_m": luong_2015.local_m_weights(luong_2015.dot_score, RADIUS),
+    "local_p": luong_2015.local_p_weights(luong_2015.bilinear_score, RADIUS),
+    "input_feeding": luong_2015.global_weights(luong_2015.dot_score),
+    "local_m_input_feeding": luong_2015.local_m_weights(
+        luong_2015.bilinear_score, RADIUS
     ),
-    "local_p_input_feeding": reference.local_p_weights(reference.dot_score, RADIUS),
+    "local_p_input_feeding": luong_2015.local_p_weights(luong_2015.dot_score, RADIUS),
 }
 
 
@@ -40,8 +40,8 @@ def test_the_whole_model_is_the_papers(name, look, padding):
     source = nn.functional.pad(SOURCE, (0, padding))
     logits, weights = model(source, TARGET), looked(model, source, TARGET)
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected = reference.luong(
-            reference.values(model),
+        expected = luong_2015.teacher_forced(
+            scalars.values(model),
             look,
             sentence.tolist(),
             TARGET[row].tolist(),
@@ -117,9 +117,9 @@ def test_any_number_of_layers(layers):
             luong.InputFeedingDecoder(5, 3, HIDDEN, Concat(HIDDEN, HIDDEN, 7), layers),
         )
     )
-    look = reference.global_weights(reference.concat_score)
-    parameters = reference.values(model)
-    expected, _ = reference.luong(
+    look = luong_2015.global_weights(luong_2015.concat_score)
+    parameters = scalars.values(model)
+    expected, _ = luong_2015.teacher_forced(
         parameters, look, SOURCE[2].tolist(), TARGET[2].tolist(), True
     )
     close(model(SOURCE, TARGET)[2], expected)

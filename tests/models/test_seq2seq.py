@@ -15,7 +15,7 @@ from companion.models import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
-from tests import reference
+from tests.reference import cho_2014, scalars, searches, sutskever_2014
 from tests.tiny import (
     SOURCE,
     TARGET,
@@ -29,9 +29,9 @@ from tests.tiny import (
 )
 
 PAIRS = [
-    (cho, reference.cho),
-    (lstm, reference.deep_lstm_pair),
-    (sutskever, reference.sutskever),
+    (cho, cho_2014.logits),
+    (lstm, sutskever_2014.logits_in_source_order),
+    (sutskever, sutskever_2014.logits),
 ]
 WHOLE = torch.tensor(
     [[1, 4, 3, 4, 2], [1, 3, 2, 0, 0], [1, 2, 0, 0, 0]]
@@ -45,7 +45,7 @@ def test_each_model_is_its_papers(build, expected):
     for row, sentence in enumerate(sentences(SOURCE)):
         close(
             logits[row],
-            expected(reference.values(model), sentence.tolist(), TARGET[row].tolist()),
+            expected(scalars.values(model), sentence.tolist(), TARGET[row].tolist()),
         )
 
 
@@ -119,8 +119,8 @@ def test_any_number_of_layers(layers):
     model = EncoderDecoder(
         SutskeverEncoder(11, 3, 4, layers), SutskeverDecoder(5, 3, 4, layers)
     ).double()
-    expected = reference.sutskever(
-        reference.values(model), SOURCE[1, :2].tolist(), TARGET[1].tolist()
+    expected = sutskever_2014.logits(
+        scalars.values(model), SOURCE[1, :2].tolist(), TARGET[1].tolist()
     )
     close(model(SOURCE, TARGET)[1], expected)
 
@@ -230,9 +230,9 @@ def test_log_prob_is_that_of_the_product_of_the_probabilities_of_the_words(
         zip(sentences(SOURCE), sentences(WHOLE), strict=True)
     ):
         before, words = target[:-1].tolist(), target[1:].tolist()
-        scores = logits(reference.values(model), source.tolist(), before)
+        scores = logits(scalars.values(model), source.tolist(), before)
         product = math.prod(
-            reference.softmax(each)[word]
+            scalars.softmax(each)[word]
             for each, word in zip(scores, words, strict=True)
         )
         assert found[row].item() == pytest.approx(math.log(product), abs=1e-10)
@@ -245,7 +245,7 @@ def test_the_probabilities_of_all_sentences_sum_to_one(build):
         0
     ] = -torch.inf  # never padding
     space = [
-        words for words in reference.all_sentences(TARGET_WORDS, 4) if 0 not in words
+        words for words in searches.all_sentences(TARGET_WORDS, 4) if 0 not in words
     ]
     targets = torch.tensor([[1, *words, *[0] * (4 - len(words))] for words in space])
     log_probs = model.log_prob(SOURCE[:1].expand(len(space), -1), targets)

@@ -15,7 +15,7 @@ from companion.models import (
     ImageEncoder,
     to_hard_attention,
 )
-from tests import reference
+from tests.reference import bahdanau_2015, scalars, xu_2015
 from tests.tiny import SOURCE, TARGET, captioner, close, sentences, spread
 
 WORDS, EMBEDDING, HIDDEN, SIZE = 5, 3, 4, 6
@@ -42,7 +42,7 @@ def encoder():
 
 def plain(decoder):
     """Its parameters by the names of a decoder with soft attention."""
-    named = reference.values(decoder)
+    named = scalars.values(decoder)
     return {
         name.replace("attention.attention.", "attention."): value
         for name, value in named.items()
@@ -55,9 +55,7 @@ def plain(decoder):
 def test_the_annotations_are_those_of_the_loops():
     model = encoder()
     found, mask = model(images(1))
-    close(
-        found[0], reference.annotations(reference.values(model), images(1)[0].tolist())
-    )
+    close(found[0], xu_2015.annotations(scalars.values(model), images(1)[0].tolist()))
     assert (found[0, :, :-2] > 0).any()
     assert mask.shape == (1, 64)
     assert mask.all()
@@ -103,25 +101,25 @@ def test_it_is_the_papers_on_images():
     annotations, mask = read(images(3))
     logits, look = model.trace(TARGET, model.start(annotations, mask))
     for row in range(3):
-        expected, weights = reference.captioner(
-            reference.values(model), annotations[row].tolist(), TARGET[row].tolist()
+        expected, weights = xu_2015.teacher_forced(
+            scalars.values(model), annotations[row].tolist(), TARGET[row].tolist()
         )
         close(logits[row], expected)
         close(look.weights[row], weights)
-        close(look.entropy[row], [reference.entropy(w) for w in weights])
+        close(look.entropy[row], [scalars.entropy(w) for w in weights])
     assert not look.log_prob.any()
 
 
 def test_it_is_the_papers_on_sentences_with_padding():
     model = captioner()
-    parameters = reference.values(model)
+    parameters = scalars.values(model)
     logits = model(SOURCE, TARGET)
     for row, sentence in enumerate(sentences(SOURCE)):
-        states = reference.encoder(
-            reference.part(parameters, "encoder"), sentence.tolist()
+        states = bahdanau_2015.encoder(
+            scalars.part(parameters, "encoder"), sentence.tolist()
         )
-        expected, _ = reference.captioner(
-            reference.part(parameters, "decoder"), states, TARGET[row].tolist()
+        expected, _ = xu_2015.teacher_forced(
+            scalars.part(parameters, "decoder"), states, TARGET[row].tolist()
         )
         close(logits[row], expected)
 
@@ -158,7 +156,7 @@ def test_the_hard_captioner_is_the_papers_where_it_looked(training):
     assert look.weights.sum(-1).eq(1).all()
     for row in range(3):
         looks = look.weights[row].tolist()
-        expected, alpha = reference.captioner(
+        expected, alpha = xu_2015.teacher_forced(
             plain(model), annotations[row].tolist(), TARGET[row].tolist(), looks
         )
         close(logits[row], expected)
@@ -167,7 +165,7 @@ def test_the_hard_captioner_is_the_papers_where_it_looked(training):
             [a[i] for a, i in zip(alpha, places, strict=True)], dtype=torch.float64
         )
         close(look.log_prob[row], chances.log())
-        close(look.entropy[row], [reference.entropy(a) for a in alpha])
+        close(look.entropy[row], [scalars.entropy(a) for a in alpha])
         if not training:
             assert places == [a.index(max(a)) for a in alpha]
 

@@ -26,7 +26,7 @@ from companion.models import (
     SelfAttentionEncoder,
     WordEncoder,
 )
-from tests import reference
+from tests.reference import recurrence, scalars, yin_2016
 from tests.tiny import close, spread
 
 TEXTS = torch.tensor([[4, 7, 5, 6], [9, 0, 0, 0], [8, 8, 4, 0]])
@@ -86,22 +86,22 @@ def test_a_text_is_classified_whatever_stands_beside_it(encoder, pooling):
 def test_the_mean_of_the_words_is_a_bag():
     model = spread(Classifier(WordEncoder(11, 6), mean_pooling, 6, classes=2))
     close(model(TEXTS[:1]), model(TEXTS[:1, [2, 0, 3, 1]]))
-    parameters = reference.values(model)
+    parameters = scalars.values(model)
     vectors = [
         parameters["encoder.embedding.weight"][token] for token in words(TEXTS[2])
     ]
     mean = [sum(column) / 3 for column in zip(*vectors, strict=True)]
-    close(model(TEXTS[2:])[0], reference.linear(reference.part(parameters, "W"), mean))
+    close(model(TEXTS[2:])[0], scalars.linear(scalars.part(parameters, "W"), mean))
 
 
 def test_the_recurrent_states_are_those_of_the_words_so_far():
     encoder = spread(GRUEncoder(11, 5, 6))
     states, mask = encoder(TEXTS)
-    parameters, embedding = reference.values(encoder.rnn), encoder.embedding.weight
+    parameters, embedding = scalars.values(encoder.rnn), encoder.embedding.weight
     for row, text in enumerate(TEXTS):
         hidden = [0.0] * 6
         for place, token in enumerate(words(text)):
-            hidden = reference.gru_cell(
+            hidden = recurrence.gru_cell(
                 parameters, embedding[token].tolist(), hidden, "_l0"
             )
             close(states[row, place], hidden)
@@ -186,7 +186,7 @@ def compared(left, right):
 @pytest.mark.parametrize(("build", "before", "after"), BLOCKS.values(), ids=BLOCKS)
 def test_a_pair_is_compared_at_every_level(build, before, after):
     model = spread(PairClassifier(11, [build(6, 5), build(5, 2)], classes=3))
-    logits, parameters = model(TEXTS, OTHERS), reference.values(model)
+    logits, parameters = model(TEXTS, OTHERS), scalars.values(model)
     for row, texts in enumerate(zip(TEXTS, OTHERS, strict=True)):
         sides = [
             [parameters["encoder.embedding.weight"][token] for token in words(text)]
@@ -194,11 +194,11 @@ def test_a_pair_is_compared_at_every_level(build, before, after):
         ]
         features = compared(*sides)
         for block in ("blocks.0", "blocks.1"):
-            sides = reference.abcnn(
-                reference.part(parameters, block), *sides, before, after
+            sides = yin_2016.abcnn(
+                scalars.part(parameters, block), *sides, before, after
             )
             features += compared(*sides)
-        close(logits[row], reference.linear(reference.part(parameters, "W"), features))
+        close(logits[row], scalars.linear(scalars.part(parameters, "W"), features))
 
 
 @pytest.mark.parametrize(("build", "before", "after"), BLOCKS.values(), ids=BLOCKS)

@@ -32,8 +32,8 @@ from companion.models import (
     TransformerEncoderLayer,
     share_embeddings,
 )
-from tests import reference
 from tests.attention.test_multihead import INSIDE, pairs
+from tests.reference import scalars, vaswani_2017
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 
 SIZE, HEADS, HIDDEN = 12, 3, 7
@@ -74,8 +74,8 @@ def test_the_whole_model_is_the_papers():
     model = MODELS["transformer"]()
     logits = model(SOURCE, TARGET)
     for row, sentence in enumerate(sentences(SOURCE)):
-        expected = reference.transformer(
-            reference.values(model), sentence.tolist(), TARGET[row].tolist(), heads=2
+        expected = vaswani_2017.logits(
+            scalars.values(model), sentence.tolist(), TARGET[row].tolist(), heads=2
         )
         close(logits[row], expected)
 
