@@ -6,6 +6,7 @@
 # make downloads  the book as a PDF, an ePub and a zip, and a site that has them (or: make pdf, epub, zip)
 # make coverage   the lines that unit tests run    make mutants   what the tests notice when the code is wrong
 # make links      asks every address outside the book whether it still answers
+# make browser    finds or gets the Chromium and the font that the tests use (make test does it)
 # make clean      remove what was built
 
 PYTHON ?= python3
@@ -18,16 +19,19 @@ CODE   := companion tests book
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
+.PHONY: book test browser colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
 	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
 
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
-test: lint $(BOOK)
+test: lint browser $(BOOK)
 	$(BIN)/python -m pytest book tests -n 2 --dist loadfile --no-loadscope-reorder \
 		--jaxtyping-packages=companion,beartype.beartype --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
+
+browser: $(READY)
+	@$(BIN)/python book/tools/get_browser.py
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)
@@ -54,8 +58,8 @@ bench: $(READY)
 	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 coverage: $(READY)
-	$(BIN)/python -m pytest tests -m "not book" -n 2 --dist loadfile --cov=companion \
-		--cov-report=term-missing:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest tests --ignore tests/book -n 2 --dist loadfile --cov=companion \
+		--cov-report=term-missing:skip-covered --cov-fail-under=99
 
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[mutants]"
@@ -77,7 +81,7 @@ lock: $(READY)
 	$(BIN)/python -m piptools compile --quiet --upgrade --no-header --no-annotate --no-strip-extras --allow-unsafe \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
-		--extra test --output-file requirements.tmp pyproject.toml
+		--extra site --output-file requirements.tmp pyproject.toml
 	{ echo "# Written by make lock: the versions that book and tests use."; \
 		sed -E -e '/^(nvidia|triton|cuda|pip==|companion)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
 	rm requirements.tmp

@@ -1,22 +1,15 @@
 """A Chromium without a network, in which a page made here is open and its formulas are set."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
+from get_browser import chromium
 from pages import Book
 from playwright.sync_api import Page, sync_playwright
 
-NAMES = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
-)
 DOCUMENT = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -54,6 +47,7 @@ WITHOUT_FONT = """() => {
 @contextmanager
 def opened(book: Book, style: str, body: str) -> Iterator[Page]:
     """A document of this style sheet and body, its formulas set by the book's own MathJax."""
+    executable = chromium()
     mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "document.html"
@@ -65,7 +59,7 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
         }
         path.write_text(DOCUMENT.format(**fields), "utf-8")
         browser = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"]
+            executable_path=executable, args=["--no-sandbox"]
         )
         page = browser.new_page(offline=True)
         page.set_default_timeout(300_000)
@@ -78,15 +72,3 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
 def characters_without_font(page: Page) -> str:
     """The characters of a page that look like one that does not exist."""
     return page.evaluate(WITHOUT_FONT)
-
-
-def chromium() -> str:
-    """The path of a Chromium.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    for name in NAMES:
-        if path := shutil.which(name):
-            return path
-    raise FileNotFoundError("no Chromium found: on Debian, apt-get install chromium")

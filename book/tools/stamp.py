@@ -14,7 +14,7 @@ COLAB = "https://colab.research.google.com"
 
 SETUP = """\
 #@title Setup
-# In Colab this installs the package of the book. Elsewhere it does nothing.
+# In Colab this installs the package of the book, with what its chapters need. Elsewhere it does nothing.
 try:
     import google.colab  # noqa: F401
 except ImportError:
@@ -29,7 +29,7 @@ else:
             " wants it: %env COMPANION_REPOSITORY=git+https://… Or set repository.url in _config.yml, once"
             " for the whole book, and run `make stamp`."
         )
-    %pip install --quiet "{{source}}"
+    %pip install --quiet "companion[book] @ {{source}}"
 """
 CELL = """\
 ```{{code-cell}} ipython3

@@ -26,7 +26,7 @@ def html():
 @pytest.fixture(scope="session")
 def chromium():
     """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
-    from browser import chromium as find
+    from get_browser import chromium as find
 
     try:
         return find()
@@ -43,3 +43,15 @@ def browser(chromium):
         )
         yield browser
         browser.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in plain words, at the very end, that the book was not opened in a browser."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum("no Chromium was found" in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(
+            f"The book was not tested in a browser: no Chromium was found, and {count} tests were"
+            " skipped. `make browser` tries to get one.",
+            red=True,
+        )
