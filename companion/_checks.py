@@ -4,7 +4,9 @@ Each raises an error that names the argument and its numbers.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -13,6 +15,10 @@ from torch import Tensor, nn
 
 
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
+    """Refuse states whose mask is not boolean (TypeError) or of another shape.
+
+    An empty sequence is refused as well (ValueError).
+    """
     if mask.dtype != torch.bool:
         raise TypeError(
             f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"
@@ -27,7 +33,10 @@ def check_states(name: str, states: Tensor, mask: Tensor) -> None:
 
 
 def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
-    """Raise a ``ValueError`` if a row of ``name`` has no word, or padding before one; not when compiled."""
+    """Refuse rows without a token, or with padding before one (ValueError).
+
+    Compiled code does not check: reading the mask would break the graph.
+    """
     lengths = mask.sum(1)
     from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
     sound = (mask == from_the_left).all(1) & (lengths > 0)
@@ -39,7 +48,7 @@ def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
 
 
 def check_even(**sizes: int) -> None:
-    """Raise a ``ValueError`` unless every size is at least 1 and can be halved."""
+    """Refuse sizes that are below 1 or odd (ValueError)."""
     check_positive(**sizes)
     for name, size in sizes.items():
         if size % 2:
@@ -47,7 +56,7 @@ def check_even(**sizes: int) -> None:
 
 
 def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
-    """Raise a ``ValueError`` unless a target has words, and as many sentences as the state has."""
+    """Refuse a target without tokens, or of another batch size than the state."""
     if target.shape[1] == 0 or len(target) != len(hidden):
         raise ValueError(
             f"a target of shape {tuple(target.shape)} does not fit {len(hidden)} source sentences"
@@ -59,7 +68,7 @@ def check_layers(
     hidden: Float[Tensor, "b layers h"],
     cell: Float[Tensor, "b layers h"],
 ) -> None:
-    """Raise a ``ValueError`` unless a decoder's LSTM can begin from these states of an encoder's."""
+    """Refuse an encoder's states from which a decoder's LSTM cannot start."""
     announced = (lstm.num_layers, lstm.hidden_size)
     if not hidden.shape[1:] == cell.shape[1:] == announced:
         raise ValueError(
@@ -91,39 +100,38 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
     for all. A ``(b, k)`` mask of a batch with b = q would be taken for ``(q, k)``.
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        is_tensor = isinstance(mask, Tensor)
-        kind = (
+        found = (
             f"its dtype is {mask.dtype}"
-            if is_tensor
+            if isinstance(mask, Tensor)
             else f"it is a {type(mask).__name__}"
         )
-        raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {kind}")
+        raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {found}")
     axes, rank = mask.ndim, len(shape)
-    if (
-        axes not in (1, 2, rank)
-        or axes > rank
-        or not _fits(mask.shape, shape[rank - axes :])
-    ):
+    allowed = axes == rank or 1 <= axes <= min(2, rank)
+    if not allowed or not _fits(mask.shape, shape[rank - axes :]):
         raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not fit scores of {tuple(shape)}: it "
-            f"needs as many axes, or is one (q, k) for all; a source mask (b, k) is "
-            f"mask[:, None] ({_POLARITY})"
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
+            f"{tuple(shape)}: it needs as many axes as the scores, or is one (q, k) for all; "
+            f"write a source mask (b, k) as mask[:, None] ({_POLARITY})"
         )
     if axes == 2 < rank and 1 < mask.shape[0] == shape[0]:
         raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} is ambiguous for scores of {tuple(shape)}: "
-            f"write mask[:, None] if its rows are those of the batch, mask[None] if they are "
-            f"the queries"
+            f"a mask of shape {tuple(mask.shape)} is ambiguous for scores of shape "
+            f"{tuple(shape)}: write mask[:, None] if its first axis is the batch, mask[None] "
+            f"if it is the queries"
         )
 
 
 def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
+    """Whether a shape of as many axes broadcasts to the full one."""
     return all(m in (1, s) for m, s in zip(shape, full, strict=True))
 
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
     """Refuse queries, keys and values whose shapes do not fit each other (ValueError)."""
-    inputs = {"query": query, "key": key} | ({} if value is None else {"value": value})
+    inputs = {"query": query, "key": key}
+    if value is not None:
+        inputs["value"] = value
     for name, x in inputs.items():
         if x.ndim < 2 or x.shape[-1] == 0:
             raise ValueError(
@@ -134,17 +142,23 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> Non
         raise ValueError(
             f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
         )
-    batch = query.shape[:-2]
-    for name, x in inputs.items():
-        other = x.shape[:-2]
-        if other != batch and any(
-            1 not in (a, b) and a != b
-            for a, b in zip(reversed(batch), reversed(other), strict=False)
-        ):
-            raise ValueError(
-                f"query and {name} have batches that do not fit each other: their shapes are "
-                f"{tuple(query.shape)} and {tuple(x.shape)}"
-            )
+    _check_batches("query", query, "key", key)
+    if value is not None:
+        _check_batches("query", query, "value", value)
+        _check_batches("key", key, "value", value)
+
+
+def _check_batches(first: str, a: Tensor, second: str, b: Tensor) -> None:
+    """Refuse two tensors whose axes before the last two do not broadcast."""
+    left, right = a.shape[:-2], b.shape[:-2]
+    if left != right and any(
+        m != n and 1 not in (m, n)
+        for m, n in zip(reversed(left), reversed(right), strict=False)
+    ):
+        raise ValueError(
+            f"{first} and {second} have batches that do not fit each other: their shapes are "
+            f"{tuple(a.shape)} and {tuple(b.shape)}"
+        )
 
 
 def check_same_features(query: Tensor, key: Tensor) -> None:
@@ -164,17 +178,20 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
         )
 
 
+_INTEGERS = (int, Integral, torch.SymInt)
+
+
 def check_positive(**sizes: int) -> None:
     """Refuse sizes that are not integers (TypeError) or are below 1 (ValueError)."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
+        if isinstance(size, bool) or not isinstance(size, _INTEGERS):
             raise TypeError(f"{name} must be an integer, not {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
 def check_last_positions(queries: int, keys: int) -> None:
-    """Refuse more queries than keys, whose last positions they are by default."""
+    """Refuse more queries than keys: by default, the queries are the last positions."""
     if queries > keys > 0:
         raise ValueError(
             f"{queries} queries cannot be the last positions of {keys} keys: give their "
@@ -195,8 +212,7 @@ def query_positions(
     if position is None:
         check_last_positions(query.shape[-2], keys)
         return torch.arange(keys - query.shape[-2], keys, device=query.device)
-    if position.dtype in (torch.bool,) or position.is_floating_point():
-        raise TypeError(f"query_position must hold integers, not {position.dtype}")
+    _check_integers("query_position", position)
     full = query.shape[:-1]
     axes = position.ndim
     if not 1 <= axes <= len(full) or not _fits(
@@ -207,6 +223,14 @@ def query_positions(
             f"shape {tuple(query.shape)}: it is (q,) or (b, q)"
         )
     return position
+
+
+def _check_integers(name: str, x: Tensor) -> None:
+    """Refuse what is not a tensor of integers (TypeError)."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor of integers, not {x!r}")
+    if x.dtype == torch.bool or x.is_floating_point() or x.is_complex():
+        raise TypeError(f"{name} must hold integers, not {x.dtype}")
 
 
 def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
@@ -242,7 +266,7 @@ def check_independent(
 
 
 def check_weight(name: str, weight: float) -> None:
-    """Refuse a weight of a part of a loss that is not finite or below 0."""
+    """Refuse a weight of a term of a loss that is below 0 or not finite (ValueError)."""
     if not 0 <= weight < math.inf:
         raise ValueError(
             f"the weight of the {name} must be a finite number of at least 0, not {weight}"
@@ -250,7 +274,7 @@ def check_weight(name: str, weight: float) -> None:
 
 
 def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
-    """The shape of a sequence's scores for itself; queries and keys differ in length alone.
+    """The shape of self-attention's scores: queries and keys differ only in length.
 
     Raises:
         ValueError: they differ in more than their length, or the mask does not fit.
@@ -259,9 +283,188 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
         raise ValueError(
-            f"query and key may differ in their length alone, but have shapes "
+            f"query and key may differ only in length, but have shapes "
             f"{tuple(query.shape)} and {tuple(key.shape)}"
         )
     if mask is not None:
         check_mask(mask, shape)
     return shape
+
+
+def check_source(states: Tensor, mask: Tensor, size: int) -> None:
+    """Refuse states of a source that are not ``(b, k, size)``, or a mask that does not fit."""
+    if states.ndim != 3:
+        raise ValueError(
+            f"the states of a source need a shape (b, k, {size}), not {tuple(states.shape)}"
+        )
+    check_states("source", states, mask)
+    check_size("source", states, size)
+
+
+def check_images(images: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse images that are not a batch of this shape."""
+    if images.ndim != 4 or images.shape[1:] != shape:
+        expected = ", ".join(map(str, shape))
+        raise ValueError(
+            f"images must have the shape (b, {expected}), not {tuple(images.shape)}"
+        )
+
+
+def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
+    """Refuse two batches of different sizes, whose rows therefore do not make pairs."""
+    if left.shape[0] != right.shape[0]:
+        raise ValueError(
+            f"{left.shape[0]} {first} and {right.shape[0]} {second} do not make pairs"
+        )
+
+
+def check_documents(documents: Tensor) -> None:
+    """Refuse documents that are not integers ``(b, s, n)``, or of which one has no words."""
+    if documents.is_floating_point() or documents.dtype == torch.bool:
+        raise TypeError(f"documents must hold integers, not {documents.dtype}")
+    if documents.ndim != 3:
+        raise ValueError(
+            f"documents need a shape (b, sentences, words), not {tuple(documents.shape)}"
+        )
+    has_words = (documents != 0).flatten(1).any(1)
+    if not documents.numel() or not has_words.all():
+        rows = (~has_words).nonzero().flatten().tolist()
+        raise ValueError(
+            f"of documents of {tuple(documents.shape)} the rows {rows} have no words"
+        )
+
+
+def check_real(**numbers: Any) -> None:
+    """Refuse what is not a real number (TypeError)."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, not {number!r}")
+
+
+def check_above_zero(**numbers: float) -> None:
+    """Refuse what is not a number (TypeError), not finite or not above 0 (ValueError)."""
+    check_real(**numbers)
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be finite and above 0, not {number}")
+
+
+def check_at_least_zero(**numbers: float) -> None:
+    """Refuse what is not a number (TypeError), not finite or below 0 (ValueError)."""
+    check_real(**numbers)
+    for name, number in numbers.items():
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{name} must be finite and at least 0, not {number}")
+
+
+def check_penalties(
+    length_penalty: float, coverage_penalty: float, max_length: int
+) -> None:
+    """Refuse penalties of a search that are negative, or too large for scores in float32."""
+    check_at_least_zero(
+        length_penalty=length_penalty, coverage_penalty=coverage_penalty
+    )
+    most = 80 / math.log((5 + max(max_length, 2)) / 6)  # e^80 still divides in float32
+    if length_penalty > most:
+        raise ValueError(
+            f"length_penalty must be at most {most:.4g} for sentences of up to "
+            f"{max_length} tokens, not {length_penalty}: scores would vanish"
+        )
+    if coverage_penalty > 1e30:  # times the logarithms of all positions
+        raise ValueError(f"coverage_penalty must be at most 1e30, not {coverage_penalty}")
+
+
+def check_coverage(weights: Tensor | None, mask: Tensor | None) -> Tensor:
+    """The weights ``(b, width, k)`` of a step, from which coverage is to be computed.
+
+    Raises:
+        ValueError: there are none, or the mask is not boolean or does not fit them.
+    """
+    if weights is None:
+        raise ValueError(
+            "a coverage penalty needs attention weights, but the model's steps have none"
+        )
+    expected = (weights.shape[0], weights.shape[-1])
+    if mask is not None and (mask.dtype != torch.bool or mask.shape != expected):
+        raise ValueError(
+            f"the mask of a coverage penalty must be boolean of shape {expected}, not "
+            f"{mask.dtype} of shape {tuple(mask.shape)}"
+        )
+    return weights
+
+
+def check_logits(logits: Tensor, tokens: Tensor) -> None:
+    """Refuse logits of a decoder step that are not one row for each token."""
+    if logits.ndim != 2 or logits.shape[0] != tokens.shape[0]:
+        raise ValueError(
+            f"a step with {tokens.shape[0]} tokens must return logits of shape "
+            f"({tokens.shape[0]}, vocabulary), not {tuple(logits.shape)}"
+        )
+
+
+def check_same_batch(key: Tensor, value: Tensor) -> None:
+    """Refuse keys and values whose leading axes differ (ValueError)."""
+    if key.shape[:-2] != value.shape[:-2]:
+        raise ValueError(
+            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
+            f"{tuple(value.shape[:-2])}"
+        )
+
+
+def check_relative(rule: object) -> None:
+    """Refuse a rule that does not promise to depend on i − j alone (ValueError)."""
+    if not getattr(rule, "relative", False):
+        raise ValueError(
+            f"tiles share one mask, which needs a rule that depends on i − j alone and says "
+            f"so by `relative`, not {rule!r}: PatternAttention takes any rule"
+        )
+
+
+def check_integers(**numbers: Any) -> None:
+    """Refuse what is not an integer (TypeError)."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise TypeError(f"{name} must be an integer, not {number!r}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is not an integer (TypeError) or is negative (ValueError)."""
+    check_integers(seed=seed)
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
+
+
+def check_fraction(fraction: float) -> None:
+    """Refuse what is not a number (TypeError), or not between 0 and 1 (ValueError)."""
+    check_real(fraction=fraction)
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must lie between 0 and 1, but is {fraction}")
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Name the ``extra`` that installs a library whose import fails inside this block."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'{error.name} is not installed: pip install "companion[{extra}]"',
+            name=error.name,
+        ) from error
+
+
+def check_top_p(top_p: float) -> None:
+    """Refuse a probability to keep that is not above 0 and at most 1."""
+    check_real(top_p=top_p)
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
+
+
+def check_longest(mask: Tensor, limit: int) -> None:
+    """Refuse a sentence of more than ``limit`` words; not when compiled."""
+    if mask.shape[1] <= limit or torch.compiler.is_compiling():
+        return
+    if mask[:, limit:].any():
+        raise ValueError(
+            f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
+        )

@@ -1,4 +1,4 @@
-"""ABCNN (Yin et al. 2016): convolutional sentence pairs with attention before or after the convolution."""
+"""ABCNN (Yin et al. 2016): a convolutional network for sentence pairs, with attention between the two."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,201 +9,298 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from companion._checks import check_padding, check_positive, check_size, check_states
-from companion.attention.base import uniform_parameter
+from companion._checks import (
+    check_longest,
+    check_padding,
+    check_pairs,
+    check_positive,
+    check_size,
+    check_states,
+)
+from companion.attention.base import reset_uniform, uniform_parameter
 from companion.attention.pooling import mean_pooling
+from companion.layers.embedding import Embedding
 from companion.models.text_classifier import WordEncoder
 
 
 class SentenceStates(NamedTuple):
-    """One side of a batch of sentence pairs: states, and where they are words. Padding is on the right."""
+    """One side of a batch of sentence pairs: a state for each word, and the mask of the words.
+
+    Padding is on the right.
+    """
 
     states: Float[Tensor, "b n d"]
     mask: Bool[Tensor, "b n"]
 
 
 def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:
-    """ABCNN's attention matrix: how near each word of one sentence is to each of the other; padding is 0.
+    """ABCNN's attention matrix: the similarity of each word to each word of the other sentence.
 
     ::
 
         A_ij = 1 / (1 + |x_i − y_j|)
 
+    It is 0 where either side is padding.
+
+    Args:
+        left, right: sentences of m and of n words.
+
     Source: Yin et al. 2016, section 4, where the distance is Euclidean.
+
+    Example:
+        >>> x, y = torch.tensor([[[0.0], [3.0]]]), torch.tensor([[[3.0]]])
+        >>> left = SentenceStates(x, torch.ones(1, 2).bool())
+        >>> match_scores(left, SentenceStates(y, torch.ones(1, 1).bool()))
+        tensor([[[0.2500],
+                 [1.0000]]])
     """
-    differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)
+    differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)  # (b, m, n, d)
     scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
     return scores.masked_fill(~(left.mask.unsqueeze(-1) & right.mask.unsqueeze(-2)), 0)
 
 
 class BCNN(nn.Module):
-    """A block without attention: a wide convolution, then the mean of each window. Blocks can be stacked.
+    """A convolutional block without attention: a wide convolution, then the mean of each window.
 
     ::
 
         p_i = tanh(W [v_{i−w+1}; …; v_i] + b),   i = 1 … s + w − 1
         v'_j = 1/w Σ_{k=j}^{j+w−1} p_k,          j = 1 … s
 
-    Source: Yin et al. 2016, section 3; ``width`` is w, s the length of the sentence, and both sentences share
-    W and b. What lies beyond either end is zero. The paper's *all-ap* is :func:`mean_pooling` of what
-    :meth:`convolve` gives. Deviation: s is each sentence's own length, so that padding changes nothing; the
-    paper fills both sentences with zeros to one length, and takes these for words.
+    Both sentences share W and b. Words beyond either end are zero. Blocks can be stacked,
+    because a sentence keeps its length. The paper's *all-ap* is
+    :func:`~companion.attention.pooling.mean_pooling` of what :meth:`convolve` returns.
+
+    Args:
+        size: features of a word.
+        channels: features of a phrase, and of the block's output.
+        width: w, the words of a phrase and the phrases of a window.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1.
+
+    Source: Yin et al. 2016, section 3.
+    Deviation: the paper pads both sentences to one length and takes the padding for words; here
+    s is each sentence's own length, so that padding changes nothing.
+
+    Example:
+        >>> block, mask = BCNN(6, channels=5, width=3), torch.ones(2, 4).bool()
+        >>> left = right = SentenceStates(torch.rand(2, 4, 6), mask)
+        >>> left, right = block(left, right)
+        >>> left.states.shape
+        torch.Size([2, 4, 5])
     """
 
-    maps = 1  #: how many feature maps the convolution reads
+    feature_maps = 1  #: how many feature maps the convolution reads
 
     def __init__(self, size: int, channels: int, width: int):
         super().__init__()
         check_positive(size=size, channels=channels, width=width)
         self.size, self.width = size, width
         self.convolution = nn.Conv1d(
-            self.maps * size, channels, width, padding=width - 1
+            self.feature_maps * size, channels, width, padding=width - 1
         )
 
     def stack(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[Tensor, Tensor]:
-        """What the convolution reads, all its feature maps side by side: here the words alone."""
+        """The convolution's input, all feature maps concatenated: here the words alone."""
         return left.states, right.states
 
     def convolve(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """The phrases of ``width`` words: in each sentence ``width − 1`` more than it has words.
+        """The phrases of ``width`` words: ``width − 1`` more than a sentence has words.
 
         Raises:
             TypeError: a mask is not boolean.
-            ValueError: a sentence is empty, or has padding before a word; or sizes or masks do not fit.
+            ValueError: a sentence is empty or has padding before a word; or sizes, masks or
+                the two batches do not fit.
         """
-        left, right = self._words("left", left), self._words("right", right)
-        if len(left.mask) != len(right.mask):
-            raise ValueError(
-                f"{len(left.mask)} left and {len(right.mask)} right sentences do not make pairs"
-            )
+        left, right = self._checked("left", left), self._checked("right", right)
+        check_pairs("left", left.mask, "right sentences", right.mask)
         first, second = (
             torch.tanh(self.convolution(x.mT).mT) for x in self.stack(left, right)
+        )  # (b, m + w − 1, channels) and (b, n + w − 1, channels)
+        return (
+            _without_padding(first, self._phrase_mask(left.mask)),
+            _without_padding(second, self._phrase_mask(right.mask)),
         )
-        grown = [
-            functional.pad(side.mask, (self.width - 1, 0), value=True)
-            for side in (left, right)
-        ]
-        return _only(first, grown[0]), _only(second, grown[1])
 
     def pool(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """From phrases back to as many vectors as words: here the mean of each window of phrases."""
-        return self._windows(left, 1 / self.width), self._windows(right, 1 / self.width)
+        """From phrases back to one vector a word: here the mean of each window of phrases."""
+        mean = 1 / self.width
+        return self.window_sums(left, mean), self.window_sums(right, mean)
 
     def forward(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """Convolve and pool: sentences as long as before, of ``channels`` features."""
+        """Convolve and pool: sentences as long as before, of ``channels`` features.
+
+        Raises:
+            TypeError, ValueError: as :meth:`convolve`.
+        """
         return self.pool(*self.convolve(left, right))
 
-    def _words(self, name: str, side: SentenceStates) -> SentenceStates:
+    def window_sums(
+        self, phrases: SentenceStates, weights: Tensor | float
+    ) -> SentenceStates:
+        """The weighted sum of each window of ``width`` phrases: one vector a word."""
+        weighted = phrases.states * weights  # (b, n + w − 1, channels)
+        sums = weighted.unfold(1, self.width, 1).sum(-1)  # (b, n, channels)
+        return _without_padding(sums, phrases.mask[:, self.width - 1 :])
+
+    def _phrase_mask(self, mask: Tensor) -> Tensor:
+        return functional.pad(mask, (self.width - 1, 0), value=True)
+
+    def _checked(self, name: str, side: SentenceStates) -> SentenceStates:
         check_states(f"{name} side", *side)
         check_size(f"{name} side", side.states, self.size)
         check_padding(side.mask, f"the {name} side")
-        return _only(*side)
-
-    def _windows(self, side: SentenceStates, weights: Tensor | float) -> SentenceStates:
-        """The weighted sum of each window of ``width`` phrases: one for each word."""
-        sums = (side.states * weights).unfold(1, self.width, 1).sum(-1)
-        return _only(sums, side.mask[:, self.width - 1 :])
+        return _without_padding(*side)
 
 
 class ABCNN1(BCNN):
-    """Attention before the convolution, which reads a second feature map: what each word matches, and where.
+    """Attention before the convolution: a second feature map says what each word matches, and where.
 
     ::
 
         F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match_scores(left, right)
 
-    Source: Yin et al. 2016, section 4, with columns for words. Both sides share W_0, as in the paper's own
-    implementation. Its columns belong to the positions of the other sentence, so there must be a longest one.
+    The columns of W_0 belong to the positions of the other sentence, so there is a maximum
+    length.
+
+    Args:
+        size, channels, width: as :class:`BCNN`.
+        max_length: the most words that a sentence may have.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1.
+
+    Source: Yin et al. 2016, section 4, with one row a word where the paper has one column.
+    Both sides share W_0, as in the authors' implementation.
+
+    Example:
+        >>> block, mask = ABCNN1(6, 5, width=3, max_length=4), torch.ones(2, 4).bool()
+        >>> left = right = SentenceStates(torch.rand(2, 4, 6), mask)
+        >>> [side.shape for side in block.stack(left, right)]
+        [torch.Size([2, 4, 12]), torch.Size([2, 4, 12])]
     """
 
-    maps = 2
+    feature_maps = 2
 
     def __init__(self, size: int, channels: int, width: int, max_length: int):
         super().__init__(size, channels, width)
         check_positive(max_length=max_length)
         self.W_0 = uniform_parameter(size, max_length)
 
+    def reset_parameters(self) -> None:
+        """Initialise W_0 again."""
+        reset_uniform(self.W_0)
+
     def stack(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[Tensor, Tensor]:
-        """The words, and beside each its column of the attention feature map.
+        """The words, each concatenated with its row of the attention feature map.
 
         Raises:
             ValueError: a sentence has more than ``max_length`` words.
         """
         scores = match_scores(left, right)
-        first, second = self._map(scores, right.mask), self._map(scores.mT, left.mask)
-        return torch.cat([left.states, first], -1), torch.cat(
-            [right.states, second], -1
+        first = self.feature_map(scores, right.mask)
+        second = self.feature_map(scores.mT, left.mask)
+        return (
+            torch.cat([left.states, first], -1),
+            torch.cat([right.states, second], -1),
         )
 
-    def _map(self, scores: Tensor, other: Tensor) -> Tensor:
+    def feature_map(
+        self, scores: Float[Tensor, "b m n"], other: Bool[Tensor, "b n"]
+    ) -> Float[Tensor, "b m d"]:
+        """One vector a word, from its scores with the n words of the other sentence."""
         limit = self.W_0.shape[1]
-        if other.shape[1] > limit and other[:, limit:].any():
-            longest = int(other.sum(1).max())
-            raise ValueError(
-                f"a sentence has {longest} words, but max_length is {limit}"
-            )
+        check_longest(other, limit)
         return functional.linear(scores[..., :limit], self.W_0[:, : scores.shape[-1]])
 
 
 class ABCNN2(BCNN):
-    """Attention after the convolution: in each window, the phrases that match the other sentence count more.
+    """Attention after the convolution: a window's phrases are weighted by how well they match.
 
     ::
 
-        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match_scores(phrases, the other's phrases)
+        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match_scores(left, right)
 
-    Source: Yin et al. 2016, section 4. The weights are sums of scores and no shares: as in the paper,
-    nothing divides by them or by w, and they grow with the length of the other sentence.
+    The scores are those of phrases. The weights are sums of scores and are not normalised:
+    as in the paper, nothing divides by their sum or by w, and they grow with the length of
+    the other sentence.
+
+    Args:
+        size, channels, width: as :class:`BCNN`.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1.
+
+    Source: Yin et al. 2016, section 4.
+
+    Example:
+        >>> block, mask = ABCNN2(6, channels=5, width=3), torch.ones(2, 4).bool()
+        >>> left = right = SentenceStates(torch.rand(2, 4, 6), mask)
+        >>> left, right = block(left, right)
+        >>> left.states.shape
+        torch.Size([2, 4, 5])
     """
 
     def pool(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """The sum of each window of phrases, each weighted by how well it matches the other sentence."""
+        """The sum of each window of phrases, weighted by their match with the other sentence."""
         scores = match_scores(left, right)
         rows, columns = scores.sum(2, keepdim=True), scores.mT.sum(2, keepdim=True)
-        return self._windows(left, rows), self._windows(right, columns)
+        return self.window_sums(left, rows), self.window_sums(right, columns)
 
 
 class ABCNN3(ABCNN1, ABCNN2):
-    """Attention before the convolution, as :class:`ABCNN1`, and after it, as :class:`ABCNN2`.
+    """Attention before the convolution, as in :class:`ABCNN1`, and after it, as in :class:`ABCNN2`.
+
+    Args:
+        size, channels, width, max_length: as :class:`ABCNN1`.
+
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1.
 
     Source: Yin et al. 2016, section 4.
 
-    Raises:
-        ValueError: a size is below 1.
+    Example:
+        >>> block, mask = ABCNN3(6, 5, width=3, max_length=4), torch.ones(2, 4).bool()
+        >>> left = right = SentenceStates(torch.rand(2, 4, 6), mask)
+        >>> left, right = block(left, right)
+        >>> left.states.shape
+        torch.Size([2, 4, 5])
     """
 
 
-def _only(states: Tensor, mask: Tensor) -> SentenceStates:
-    """Sentences whose padding is zero."""
+def _without_padding(states: Tensor, mask: Tensor) -> SentenceStates:
+    """Sentences whose states are zero at the padding."""
     return SentenceStates(states.masked_fill(~mask.unsqueeze(-1), 0), mask)
 
 
-_SPREAD = 5  # times the small first values of an embedding
+class _SpreadEmbedding(Embedding):
+    """Word vectors with a standard deviation of 0.5, far enough apart for a match score."""
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        with torch.no_grad():
+            self.weight.mul_(5)
 
 
 class PairClassifier(nn.Module):
-    """Read two texts through blocks of BCNN or ABCNN, compare the two at every level, and score the classes.
+    """Classifies a pair of texts by comparing the two after each block of BCNN or ABCNN.
 
     ::
 
@@ -211,14 +308,31 @@ class PairClassifier(nn.Module):
         x_l, y_l = the means of left_l and right_l
         logits = W [x_0 ∘ y_0; |x_0 − y_0|; …; x_L ∘ y_L; |x_L − y_L|] + b
 
-    Source: Yin et al. 2016, section 3: both texts share all parameters, and the means (the paper's *all-ap*)
-    of all levels go to the output layer. Deviations: the output layer is given products and distances, for a
-    linear layer over the two vectors cannot compare them; and the mean is that of the pooled block, so
-    that one block of ABCNN-2 has a say. The paper's word vectors are word2vec's; ours begin with a standard
-    deviation of 0.5, for the match score tells words apart by their distance.
+    Both texts share all parameters.
+
+    Args:
+        vocabulary_size: how many words there are.
+        blocks: blocks of :class:`BCNN` or its subclasses, each reading as many features as the
+            one before it has channels.
+        classes: how many classes there are.
 
     Raises:
-        ValueError: a size is below 1, there is no block, or one does not read what the one before it gives.
+        TypeError: ``classes`` is not an integer.
+        ValueError: a number is below 1, there is no block, or two blocks do not fit.
+
+    Source: Yin et al. 2016, section 3, whose *all-ap* is the mean here.
+    Deviation: the paper gives the means themselves to the output layer; ours gets products
+    and distances, because a linear layer over two vectors cannot compare them.
+    Deviation: the paper takes the mean of the phrases; ours is the mean of the pooled block,
+    because otherwise the pooling of a single block of ABCNN-2 would change nothing.
+    Deviation: the paper's word vectors are word2vec's; ours are learned, and initialised with
+    a standard deviation of 0.5, because the match score tells words apart by their distance.
+
+    Example:
+        >>> classifier = PairClassifier(11, [BCNN(6, 5, 3), BCNN(5, 4, 3)], classes=2)
+        >>> left, right = torch.tensor([[4, 7, 5], [9, 0, 0]]), torch.tensor([[5], [6]])
+        >>> classifier(left, right).shape
+        torch.Size([2, 2])
     """
 
     def __init__(self, vocabulary_size: int, blocks: Sequence[BCNN], classes: int):
@@ -227,32 +341,38 @@ class PairClassifier(nn.Module):
         for block, following in pairwise(blocks):
             if following.size != block.convolution.out_channels:
                 raise ValueError(
-                    f"a block of {block.convolution.out_channels} channels is followed by one that reads"
-                    f" {following.size} features"
+                    f"a block of {block.convolution.out_channels} channels is followed by "
+                    f"one that reads {following.size} features"
                 )
         self.blocks = nn.ModuleList(blocks)
-        self.encoder = WordEncoder(vocabulary_size, blocks[0].size)
-        self.encoder.embedding.weight.data *= _SPREAD
+        self.encoder = WordEncoder(vocabulary_size, blocks[0].size, _SpreadEmbedding)
         levels = [blocks[0].size, *(block.convolution.out_channels for block in blocks)]
         self.W = nn.Linear(2 * sum(levels), classes)
 
     def forward(
         self, left: Int[Tensor, "b m"], right: Int[Tensor, "b n"]
     ) -> Float[Tensor, "b c"]:
-        """Unnormalised log-probabilities of the classes of each pair.
+        """The logits of the classes of each pair.
 
         Raises:
-            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary; or
-                there are not as many left texts as right ones.
+            TypeError: the tokens are not integers.
+            ValueError: a text is empty, has padding before a word, or a token outside the
+                vocabulary; or there are not as many left texts as right ones.
         """
-        levels = [
-            (SentenceStates(*self.encoder(left)), SentenceStates(*self.encoder(right)))
-        ]
+        check_pairs("left", left, "right sentences", right)
+        sides = (
+            SentenceStates(*self.encoder(left)),
+            SentenceStates(*self.encoder(right)),
+        )
+        features = [_comparison(*sides)]
         for block in self.blocks:
-            levels.append(block(*levels[-1]))
-        return self.W(torch.cat([_compare(*sides) for sides in levels], -1))
+            sides = block(*sides)
+            features.append(_comparison(*sides))
+        return self.W(torch.cat(features, -1))
 
 
-def _compare(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b two_d"]:
+def _comparison(
+    left: SentenceStates, right: SentenceStates
+) -> Float[Tensor, "b two_d"]:
     x, y = mean_pooling(*left), mean_pooling(*right)
     return torch.cat([x * y, (x - y).abs()], -1)

@@ -1,4 +1,4 @@
-"""Show, attend and tell (Xu et al. 2015): an image becomes a grid of features, and the grid a caption."""
+"""Show, attend and tell (Xu et al. 2015): an image becomes a grid of annotations, and the grid a caption."""
 
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -8,9 +8,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import (
+    check_images,
     check_kind,
     check_positive,
-    check_size,
+    check_source,
     check_target,
 )
 from companion.attention.base import Attention
@@ -18,30 +19,44 @@ from companion.attention.hard import HardAttention, SampledAttention, entropy
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
 
-_IMAGE, _GRID, _EDGE = (1, 32, 32), 8, 6.0
+_IMAGE, _GRID, _COORDINATE = (1, 32, 32), 8, 6.0
 
 
 class ImageEncoder(nn.Module):
-    """Three convolutions, from an image of 32 × 32 to a vector for each field of a grid of 8 × 8.
+    """A convolutional network from a 32 × 32 image to one vector for each region of an 8 × 8 grid.
 
     ::
 
         pool(ReLU(conv 3×3(x))),   pool(ReLU(conv 3×3(·))),   [ReLU(conv 1×1(·)); row; column]
 
-    The last two of the ``size`` features say where on the grid a field lies, from −6 to 6, for attention
-    itself knows no order; were they as small as the others, neighbours could hardly be told apart. Fields
-    come row by row, 64 in all; field i sees its own 4 × 4 pixels and three more on each side, so that a look
-    at it is a look there. Deviation: Xu et al. 2015 take a large network (VGG) trained on photographs.
+    The 64 regions come row by row. The receptive field of a region is its own 4 × 4 pixels
+    and three more on each side, so attention to a region is attention to that part of the
+    image. The last two of the ``size`` features are the region's row and column, from −6
+    to 6, because attention itself does not know positions. Values as small as the other
+    features would hardly tell neighbouring regions apart.
+
+    Args:
+        size: features of an annotation, row and column included.
 
     Raises:
+        TypeError: ``size`` is not an integer.
         ValueError: ``size`` is below 3, or images have another size than 1 × 32 × 32.
+
+    Deviation: Xu et al. 2015 use a large network (VGG) trained on photographs, ours is small
+    enough to train in a chapter.
+
+    Example:
+        >>> annotations, mask = ImageEncoder(16)(torch.rand(2, 1, 32, 32))
+        >>> annotations.shape, mask.shape
+        (torch.Size([2, 64, 16]), torch.Size([2, 64]))
     """
 
     def __init__(self, size: int = 64):
         super().__init__()
+        check_positive(size=size)
         if size < 3:
             raise ValueError(
-                f"the size must be at least 3, of which two are row and column, not {size}"
+                f"size must be at least 3, two of which are row and column, not {size}"
             )
         narrow, wide = 3 * size // 8, 3 * size // 2
         self.first = nn.Conv2d(1, narrow, 3, padding=1)
@@ -52,26 +67,33 @@ class ImageEncoder(nn.Module):
     def forward(
         self, images: Float[Tensor, "b 1 32 32"]
     ) -> tuple[Float[Tensor, "b 64 s"], Bool[Tensor, "b 64"]]:
-        """The features of each field, the paper's annotations a_i, and a mask, which is true everywhere."""
-        if images.shape[1:] != _IMAGE:
-            raise ValueError(
-                f"images must have the shape (b, 1, 32, 32), not {tuple(images.shape)}"
-            )
+        """The annotations a_i of the regions, and a mask that is ``True`` everywhere.
+
+        Raises:
+            ValueError: the images have another size.
+        """
+        check_images(images, _IMAGE)
         hidden = self.pool(self.first(images).relu())
         hidden = self.pool(self.second(hidden).relu())
-        features = self.third(hidden).relu()
+        features = self.third(hidden).relu()  # (b, size − 2, 8, 8)
         line = torch.linspace(
-            -_EDGE, _EDGE, _GRID, device=features.device, dtype=features.dtype
+            -_COORDINATE,
+            _COORDINATE,
+            _GRID,
+            device=features.device,
+            dtype=features.dtype,
         )
-        place = torch.stack(torch.meshgrid(line, line, indexing="ij")).expand(
-            len(images), -1, -1, -1
-        )
-        annotations = torch.cat([features, place], 1).flatten(2).mT
+        coordinates = torch.stack(torch.meshgrid(line, line, indexing="ij"))
+        coordinates = coordinates.expand(features.shape[0], -1, -1, -1)  # (b, 2, 8, 8)
+        annotations = torch.cat([features, coordinates], 1).flatten(2).mT
         return annotations, torch.ones_like(annotations[..., 0], dtype=torch.bool)
 
 
 class CaptionerState(NamedTuple):
-    """Between two words: the LSTM's h and c, the image, and what the last look brought, at first zero."""
+    """Between two time steps: the LSTM's h and c, the image, and the last context and attention.
+
+    Context and attention are zero before the first step.
+    """
 
     hidden: Float[Tensor, "b h"]
     cell: Float[Tensor, "b h"]
@@ -82,13 +104,23 @@ class CaptionerState(NamedTuple):
 
 
 class CaptionOutput(nn.Module):
-    """The scores of the next word, by a layer in which word, state and context meet.
+    """The deep output layer: logits of the next word from previous word, state and context.
 
     ::
 
         logits = L_o (E y + L_h h + L_z ẑ)
 
-    Source: Xu et al. 2015, equation (7). Deviation: a bias in L_o.
+    Args:
+        hidden_size, embedding_size, context_size: features of h, E y and ẑ.
+        vocabulary_size: how many words there are.
+
+    Source: Xu et al. 2015, equation (7).
+    Deviation: L_o has a bias, as all output layers here.
+
+    Example:
+        >>> output = CaptionOutput(4, 3, 6, vocabulary_size=11)
+        >>> output(torch.ones(2, 4), torch.ones(2, 3), torch.ones(2, 6)).shape
+        torch.Size([2, 11])
     """
 
     def __init__(
@@ -109,12 +141,12 @@ class CaptionOutput(nn.Module):
         embedded: Float[Tensor, "*b e"],
         context: Float[Tensor, "*b c"],
     ) -> Float[Tensor, "*b vocabulary"]:
-        """Unnormalised log-probabilities of the next word, for one step or for all steps at once."""
+        """Logits of the next word, for one time step or for all at once."""
         return self.L_o(embedded + self.L_h(hidden) + self.L_z(context))
 
 
 class Captioner(nn.Module):
-    """Before each word, look at the image softly; how much the look counts is one number, the gate β.
+    """An LSTM decoder with soft attention over the regions of an image, and a gate on the context.
 
     ::
 
@@ -123,17 +155,36 @@ class Captioner(nn.Module):
         h_t, c_t = LSTM([y_{t−1}; ẑ_t], h_{t−1}, c_{t−1})
         p(y_t) = softmax(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t))
 
-    Source: Xu et al. 2015, sections 3.1.2 and 4.2.1. β is a scalar, as in the paper. ``attention`` is f_att,
-    :class:`~companion.attention.additive.Additive` in the paper's form; a Gumbel-softmax around it serves as well.
-    Deviations: PyTorch's LSTM, and no dropout.
+    The gate β_t is a scalar, as in the paper: it scales the context as a whole. A target is
+    written like a translation, so the searches of :mod:`companion.decoding` and
+    :class:`~companion.models.seq2seq.EncoderDecoder` take a captioner as it is.
+
+    Args:
+        vocabulary_size, embedding_size: the caption's words, and features of their vectors.
+        hidden_size: features of h and c.
+        source_size: features of an annotation a_i.
+        attention: f_att, for queries of ``hidden_size`` features. In the paper it is
+            :class:`~companion.attention.additive.Additive`; a Gumbel-softmax serves as well.
 
     Raises:
+        TypeError: a size is not an integer, or the attention is not an ``attention_type``.
         ValueError: a size is below 1.
-        TypeError: the attention is not of the kind that the captioner ``attention_type``, or goes by the query's
-            place.
+
+    Source: Xu et al. 2015, sections 3.1.2 and 4.2.1.
+    Deviation: the paper applies dropout, ours does not, because the book's captioners are
+    too small to need it.
+    Deviation: PyTorch's LSTM adds two bias vectors, of which one would do.
+
+    Example:
+        >>> from companion.attention import Additive
+        >>> captioner = Captioner(11, 3, 4, 6, Additive(4, 6, 5))
+        >>> state = captioner.start(torch.rand(2, 64, 6), torch.ones(2, 64).bool())
+        >>> logits, state, weights = captioner.step(torch.tensor([1, 1]), state)
+        >>> logits.shape, weights.shape
+        (torch.Size([2, 11]), torch.Size([2, 64]))
     """
 
-    attention_type: type = Attention  #: the kind of attention that it looks with
+    attention_type: type = Attention  #: the type of attention that it needs
 
     def __init__(
         self,
@@ -159,22 +210,26 @@ class Captioner(nn.Module):
     def start(
         self, annotations: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> CaptionerState:
-        """Project the annotations, once, and begin from their mean."""
-        check_size("source", annotations, self.W_h.in_features)
-        among = mask[..., None].to(annotations.dtype)
-        mean = (annotations * among).sum(1) / among.sum(1).clamp_min(1)
+        """The state before the first word; the annotations are projected here, once.
+
+        Raises:
+            TypeError: the mask is not boolean.
+            ValueError: the annotations are not ``(b, k, source_size)``, there is no region,
+                or the mask is not ``(b, k)``.
+        """
+        check_source(annotations, mask, self.W_h.in_features)
+        visible = mask[..., None].to(annotations.dtype)
+        mean = (annotations * visible).sum(1) / visible.sum(1).clamp_min(1)
         key, value = self.attention.project(annotations)
         context = torch.zeros_like(annotations[:, 0])
-        none, zero = (
-            torch.zeros_like(annotations[:, :, 0]),
-            torch.zeros_like(context[:, 0]),
-        )
+        weights = torch.zeros_like(annotations[:, :, 0])
+        zero = torch.zeros_like(context[:, 0])
         return CaptionerState(
             self.W_h(mean).tanh(),
             self.W_c(mean).tanh(),
             Memory(key, value, mask),
             context,
-            SampledAttention(none, zero, zero),
+            SampledAttention(weights, log_prob=zero, entropy=zero),
             torch.zeros_like(mask[:, 0], dtype=torch.long),
         )
 
@@ -184,23 +239,22 @@ class Captioner(nn.Module):
         memory: Memory,
         position: Int[Tensor, "b 1"],
     ) -> SampledAttention:
-        """Soft attention to every region. Nothing is sampled, so log_prob is 0."""
+        """Soft attention to every region. Nothing is sampled, so ``log_prob`` is 0."""
         weights = self.attention.weights(
             query, memory.key, memory.mask[:, None], position
-        )
-        return SampledAttention(
-            weights, torch.zeros_like(weights[..., 0]), entropy(weights)
-        )
+        )  # (b, 1, k)
+        log_prob = torch.zeros_like(weights[..., 0])
+        return SampledAttention(weights, log_prob, entropy(weights))
 
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: CaptionerState
     ) -> CaptionerState:
-        """From y_{t−1} and h_{t−1}: attend, then read the word and the context."""
+        """One time step: attend with h_{t−1}, then update the LSTM with E y_{t−1} and ẑ_t."""
         attended = self.attend(
             state.hidden[:, None], state.memory, state.position[:, None]
         )
         attended = SampledAttention(*(part.squeeze(1) for part in attended))
-        average = (attended.weights[:, None] @ state.memory.value).squeeze(1)
+        average = (attended.weights[:, None] @ state.memory.value).squeeze(1)  # (b, v)
         context = self.f_beta(state.hidden).sigmoid() * average  # ẑ_t
         hidden, cell = self.cell(
             torch.cat([embedded, context], -1), (state.hidden, state.cell)
@@ -210,22 +264,19 @@ class Captioner(nn.Module):
         )
 
     def step(self, token: Int[Tensor, " b"], state: CaptionerState) -> DecoderStep:
-        """Scores of the word after ``token``."""
+        """Logits of the word after ``token``, the new state, and the weights of the regions."""
         embedded = self.embedding(token)
         state = self.recurrent_step(embedded, state)
-        return DecoderStep(
-            self.output(state.hidden, embedded, state.context),
-            state,
-            state.attended.weights,
-        )
+        logits = self.output(state.hidden, embedded, state.context)
+        return DecoderStep(logits, state, state.attended.weights)
 
     def trace(
         self, target: Int[Tensor, "b t"], state: CaptionerState
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
-        """Scores of the word after each word of ``target``, and the look before each: one query a step.
+        """Logits and attention of every time step, by teacher forcing: one query a step.
 
         Raises:
-            ValueError: the target has no word, or another number of captions than there are images.
+            ValueError: the target has no word, or there are not as many captions as images.
         """
         check_target(target, state.hidden)
         embedded = self.embedding(target)
@@ -236,26 +287,44 @@ class Captioner(nn.Module):
             context.append(state.context)
             attended.append(state.attended)
         logits = self.output(torch.stack(hidden, 1), embedded, torch.stack(context, 1))
-        parts = (torch.stack(part, 1) for part in zip(*attended, strict=True))
-        return logits, SampledAttention(*parts)
+        steps = (torch.stack(part, 1) for part in zip(*attended, strict=True))
+        return logits, SampledAttention(*steps)
 
     def forward(
         self, target: Int[Tensor, "b t"], state: CaptionerState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, which is given (teacher forcing)."""
+        """Logits of the word after each word of the ground truth (teacher forcing).
+
+        Raises:
+            ValueError: as :meth:`trace`.
+        """
         return self.trace(target, state)[0]
 
 
 class HardCaptioner(Captioner):
-    """The same with hard attention: the look falls on one place, drawn while training.
+    """A captioner with hard attention: in training, each step attends to one sampled region.
 
-    Source: Xu et al. 2015, section 4.1. Its :meth:`~companion.models.show_attend_tell.Captioner.trace` has what
+    At evaluation it attends to the most probable region.
+    :meth:`~companion.models.show_attend_tell.Captioner.trace` returns what
     :func:`~companion.training.reinforce.reinforce_loss` needs.
 
+    Args:
+        vocabulary_size, embedding_size, hidden_size, source_size: as :class:`Captioner`.
+        attention: a :class:`~companion.attention.hard.HardAttention`.
+
     Raises:
+        TypeError: a size is not an integer, or the attention is not hard.
         ValueError: a size is below 1.
-        TypeError: the attention is not a :class:`~companion.attention.hard.HardAttention`, or goes by the query's
-            place.
+
+    Source: Xu et al. 2015, section 4.1.
+
+    Example:
+        >>> from companion.attention import Additive, HardAttention
+        >>> captioner = HardCaptioner(11, 3, 4, 6, HardAttention(Additive(4, 6, 5)))
+        >>> state = captioner.start(torch.rand(1, 64, 6), torch.ones(1, 64).bool())
+        >>> logits, attended = captioner.trace(torch.tensor([[1, 7, 8]]), state)
+        >>> attended.weights.sum(-1), attended.weights.max(-1).values
+        (tensor([[1., 1., 1.]]), tensor([[1., 1., 1.]]))
     """
 
     attention_type = HardAttention
@@ -271,23 +340,31 @@ class HardCaptioner(Captioner):
 
 
 def to_hard_attention(captioner: Captioner) -> HardCaptioner:
-    """A copy that has learnt as much, but looks at one place: drawn by the weights that it averaged by.
+    """A copy of a captioner with the same parameters that samples from its attention weights.
 
-    REINFORCE refines a look far better than it finds one, so it is a good place to start from. The copy is in
-    training mode if the captioner is.
+    Soft attention is a good initialisation for hard attention, because REINFORCE refines a
+    trained attention far better than it finds one from scratch. The copy is in training mode
+    if the captioner is.
 
     Raises:
         TypeError: the captioner's attention is hard already.
+
+    Example:
+        >>> from companion.attention import Additive
+        >>> hard = to_hard_attention(Captioner(11, 3, 4, 6, Additive(4, 6, 5)))
+        >>> type(hard).__name__, type(hard.attention).__name__
+        ('HardCaptioner', 'HardAttention')
     """
-    source_size, hidden_size = captioner.W_h.in_features, captioner.W_h.out_features
-    embedding_size = captioner.embedding.embedding_dim
-    attention = HardAttention(deepcopy(captioner.attention))
-    words = captioner.output.L_o.out_features
-    hard = HardCaptioner(words, embedding_size, hidden_size, source_size, attention)
-    hard = hard.to(captioner.W_h.weight)
+    hard = HardCaptioner(
+        captioner.output.L_o.out_features,
+        captioner.embedding.embedding_dim,
+        captioner.W_h.out_features,
+        captioner.W_h.in_features,
+        HardAttention(deepcopy(captioner.attention)),
+    ).to(captioner.W_h.weight)
     others = {
-        name: x
-        for name, x in captioner.state_dict().items()
+        name: parameter
+        for name, parameter in captioner.state_dict().items()
         if not name.startswith("attention.")
     }
     hard.load_state_dict(others, strict=False)

@@ -1,4 +1,4 @@
-"""Classifiers of one sequence, and of a pair: an encoder, a pooling, and one linear layer."""
+"""Text classifiers: an encoder, a pooling of its states into one vector, and one linear layer."""
 
 from collections.abc import Callable
 
@@ -10,37 +10,67 @@ from companion.attention.multihead import MultiHeadAttention
 from companion.layers.embedding import Embedding
 from companion.layers.recurrent import run_packed, source_mask
 
-#: From states ``(*b, n, d)`` and the mask of the words ``(*b, n)`` to one vector a sequence, ``(*b, v)``.
+#: From states ``(*b, n, d)`` and the mask of the words ``(*b, n)`` to one vector a
+#: sequence, ``(*b, v)``.
 PoolingFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class WordEncoder(nn.Module):
-    """The vectors of the words, and nothing else: what stands where, and beside what, is not seen.
+    """The word vectors alone: no position and no neighbouring word changes them.
+
+    Args:
+        vocabulary_size: how many words there are.
+        size: features of a word vector.
+        embedding: the class of the table of vectors.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1.
+
+    Example:
+        >>> states, mask = WordEncoder(11, 6)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
+        >>> states.shape, mask.sum(1)
+        (torch.Size([2, 3, 6]), tensor([3, 1]))
     """
 
-    def __init__(self, vocabulary_size: int, size: int):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        size: int,
+        embedding: type[Embedding] = Embedding,
+    ):
         super().__init__()
-        self.embedding = Embedding(vocabulary_size, size)
+        self.embedding = embedding(vocabulary_size, size)
 
     def forward(
         self, tokens: Int[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
-        """The vectors of each text, and the mask of its words.
+        """The word vectors of each text, and the mask of its words.
 
         Raises:
-            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError: the tokens are not integers.
+            ValueError: a text is empty, has padding before a word, or a token outside the
+                vocabulary.
         """
-        return self.embedding(tokens), source_mask(tokens)
+        mask = source_mask(tokens)
+        return self.embedding(tokens), mask
 
 
 class GRUEncoder(nn.Module):
-    """States of a recurrent network that reads forward: each has read the words up to its own.
+    """The hidden states of a GRU that reads the text from left to right.
+
+    Args:
+        vocabulary_size, embedding_size: how many words there are, and features of a word.
+        size: features of a hidden state.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1.
+
+    Example:
+        >>> states, mask = GRUEncoder(11, 5, 6)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
+        >>> states.shape
+        torch.Size([2, 3, 6])
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
@@ -52,33 +82,48 @@ class GRUEncoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
-        """The states of each text, and the mask of its words.
+        """The hidden states of each text, and the mask of its words.
 
         Raises:
-            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :meth:`WordEncoder.forward`.
         """
         mask = source_mask(tokens)
         return run_packed(self.rnn, self.embedding(tokens), mask)[0], mask
 
 
 class SelfAttentionEncoder(nn.Module):
-    """The words of a text, each as what it finds by looking at all: one layer of multi-head attention.
+    """One layer of multi-head self-attention over the words of a text.
 
     ::
 
         X = position(embedding(x)),   states = MultiHead(X, X, X)
 
-    ``position`` tells the words where they stand: a module of :mod:`companion.layers.positional_encoding`, or, if that changes
-    the size, an ``nn.Sequential`` with a linear layer that changes it back. Without it, the same words in
-    another order have the same states, in that order. There is no residual connection, no normalisation, and
-    no second layer.
+    There is no residual connection, no layer normalisation and no second layer. Without
+    positions, permuting the words permutes the states and changes nothing else.
 
-    Source: Su 2018, whose attention has no biases and no matrix after the heads have been joined, and reads
-    words that have grown by their positions as they are. Deviations: ours is
-    :class:`~companion.attention.multihead.MultiHeadAttention`, with both, and keeps one size; and padding is masked.
+    Args:
+        vocabulary_size: how many words there are.
+        size: features of a word vector and of a state.
+        heads: the number of heads, which divides ``size``.
+        position: adds positions to the word vectors, as the modules of
+            :mod:`companion.layers.positional_encoding` do. One that changes the size goes
+            into an ``nn.Sequential`` with a linear layer that changes it back.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
+
+    Source: Su 2018.
+    Deviation: his attention has no biases and no output matrix, and takes word vectors
+    extended by their positions as they are; ours is
+    :class:`~companion.attention.multihead.MultiHeadAttention`, the book's standard form.
+    Deviation: padding is masked, so that it changes nothing.
+
+    Example:
+        >>> encoder = SelfAttentionEncoder(11, size=6, heads=2)
+        >>> states, mask = encoder(torch.tensor([[4, 7, 5], [9, 0, 0]]))
+        >>> states.shape
+        torch.Size([2, 3, 6])
     """
 
     def __init__(
@@ -99,30 +144,43 @@ class SelfAttentionEncoder(nn.Module):
         """The states of each text, and the mask of its words.
 
         Raises:
-            ValueError: a text is empty, has padding before a word, or a token outside the vocabulary; or the
-                position changes the vectors' size.
+            TypeError: the tokens are not integers.
+            ValueError: as :meth:`WordEncoder.forward`, or ``position`` changes the size of
+                the vectors.
         """
-        mask, words = source_mask(tokens), self.position(self.embedding(tokens))
-        return self.attention(
-            words, *self.attention.project(words), mask[:, None]
-        ), mask
+        mask = source_mask(tokens)
+        words = self.position(self.embedding(tokens))
+        key, value = self.attention.project(words)
+        return self.attention(words, key, value, mask[:, None]), mask
 
 
 class Classifier(nn.Module):
-    """Encode a sequence, pool its states into one vector, and score the classes.
+    """Encodes a sequence, pools its states into one vector, and scores the classes.
 
     ::
 
         logits = W dropout(pooling(encoder(x))) + b
 
-    ``encoder`` gives states and mask, as :class:`WordEncoder`, :class:`GRUEncoder` and
-    :class:`SelfAttentionEncoder`; ``pooling`` makes one vector of ``size`` features of them: a function of
-    :mod:`companion.models.abcnn`, or a module such as :class:`~companion.attention.pooling.AttentionPooling`, whose
-    parameters then belong to the model. ``dropout`` is the share of the vector's features set to zero in
-    training.
+    Args:
+        encoder: returns states and mask, as :class:`WordEncoder`, :class:`GRUEncoder` and
+            :class:`SelfAttentionEncoder` do.
+        pooling: makes one vector of ``size`` features of them. It is a function such as
+            :func:`~companion.attention.pooling.mean_pooling`, or a module such as
+            :class:`~companion.attention.pooling.AttentionPooling`, whose parameters then
+            belong to the model.
+        size: features of the pooled vector.
+        classes: how many classes there are.
+        dropout: the probability that a feature of the vector is zeroed in training.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1, or ``dropout`` is not between 0 and 1.
+
+    Example:
+        >>> from companion.attention import mean_pooling
+        >>> classifier = Classifier(GRUEncoder(11, 5, 6), mean_pooling, 6, classes=2)
+        >>> classifier(torch.tensor([[4, 7, 5], [9, 0, 0]])).shape
+        torch.Size([2, 2])
     """
 
     def __init__(
@@ -140,5 +198,5 @@ class Classifier(nn.Module):
         self.W = nn.Linear(size, classes)
 
     def forward(self, *inputs: Tensor) -> Float[Tensor, "b c"]:
-        """Unnormalised log-probabilities of the classes; the inputs are the encoder's."""
+        """The logits of the classes; the inputs are the encoder's."""
         return self.W(self.dropout(self.pooling(*self.encoder(*inputs))))
