@@ -85,13 +85,10 @@ def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
             f"- [{path.stem}]({COLAB}/github/{owner}/{name}/blob/main/{path.as_posix()})"
             for path in chapters
         ]
-        part = [f"`git clone {url}`, or open a chapter in Colab:", "", *links]
+        clone = f"`git clone {url}`, or open a chapter in Colab:"
+        part = ["## In Colab", "", clone, "", *links]
     else:
-        part = [
-            "This copy does not know its own public address yet: set `repository.url` in `_config.yml`, run"
-            " `make stamp`,",
-            "and links to Colab stand here and on every chapter's page.",
-        ]
+        part = []  # nowhere to point at
     return README_PART.sub(
         lambda marks: marks[1] + "\n".join(part) + "\n" + marks[2], text
     )
