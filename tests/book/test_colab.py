@@ -24,30 +24,56 @@ LOCKED = re.search(
 )[1]
 KEPT = {"torch": LOCKED, "numpy": "2.1.3", "matplotlib": "3.10.0"}
 REST = {"einops": "0.8.2", "ipython": "7.34.0", "ipykernel": "6.17.1"}
-NEED_EXTRAS = (
-    "companion.data.download",
-    "companion.data.imdb",
-    "companion.data.multi30k",
-    "companion.experiments",
-)
+CORE = ("_checks", "attention", "layers", "decoding", "models", "notebook", "profiling")
+NEEDED = {"companion", "einops", "jaxtyping", "torch"}  # and what these need themselves
 
 
-class Colab:
-    """A fresh environment with Colab's versions, a module ``google.colab`` and a kernel."""
+class Environment:
+    """A fresh environment that has the package's wheel, PyTorch, and nothing that they do not need."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.python = (
             folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
         )
+        build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", folder]
+        run(sys.executable, *build)
         run(sys.executable, "-m", "venv", folder / "env")
-        wanted = [f"{name}=={version}" for name, version in (KEPT | REST).items()]
-        run(self.python, "-m", "pip", "install", "--quiet", "--no-compile", *wanted)
+        self.pip(
+            "install", "--no-compile", f"torch=={LOCKED}", next(folder.glob("*.whl"))
+        )
+
+    def __call__(self, code: str) -> str:
+        """What ``code`` prints there."""
+        return run(self.python, "-c", code, cwd=self.folder).strip()
+
+    def pip(self, *arguments: str | Path) -> None:
+        """Let its own pip do something."""
+        run(self.python, "-m", "pip", arguments[0], "--quiet", *arguments[1:])
+
+    def has_companion(self) -> bool:
+        """Whether the package can be imported there."""
+        code = "import importlib.util as u; print(u.find_spec('companion') is not None)"
+        return self(code) == "True"
+
+    def remove_companion(self) -> None:
+        """As it was before any test."""
+        self.pip("uninstall", "--yes", "companion")
         assert not self.has_companion()
+
+
+class Colab(Environment):
+    """The same environment with Colab's versions, a module ``google.colab`` and a kernel."""
+
+    def __init__(self, bare: Environment):
+        self.folder, self.python = bare.folder, bare.python
+        self.remove_companion()
+        wanted = [f"{name}=={version}" for name, version in (KEPT | REST).items()]
+        self.pip("install", "--no-compile", *wanted)
         packages = Path(self("import sysconfig; print(sysconfig.get_path('purelib'))"))
         (packages / "google" / "colab").mkdir(parents=True)
         (packages / "google" / "colab" / "__init__.py").touch()
-        kernel = folder / "kernels" / "colab"
+        kernel = self.folder / "kernels" / "colab"
         kernel.mkdir(parents=True)
         command = [
             str(self.python),
@@ -59,10 +85,6 @@ class Colab:
         description = {"argv": command, "display_name": "Colab", "language": "python"}
         (kernel / "kernel.json").write_text(json.dumps(description))
 
-    def __call__(self, code: str) -> str:
-        """What ``code`` prints there."""
-        return run(self.python, "-c", code, cwd=self.folder).strip()
-
     def versions(self) -> dict[str, str]:
         """The versions of what an installation must leave alone."""
         code = f"import importlib.metadata as m; print(*(m.version(name) for name in {list(KEPT)}))"
@@ -71,20 +93,6 @@ class Colab:
             name: version.partition("+")[0]
             for name, version in zip(KEPT, found, strict=True)
         }
-
-    def has_companion(self) -> bool:
-        """Whether the package can be imported there."""
-        return (
-            self(
-                "import importlib.util as u; print(u.find_spec('companion') is not None)"
-            )
-            == "True"
-        )
-
-    def remove_companion(self) -> None:
-        """As it was before any test."""
-        run(self.python, "-m", "pip", "uninstall", "--quiet", "--yes", "companion")
-        assert not self.has_companion()
 
     def execute(self, notebook, source: str = "") -> subprocess.CompletedProcess:
         """Run a notebook there, all cells, in an otherwise empty folder, by a process of its own."""
@@ -120,8 +128,13 @@ def run(*command, cwd=ROOT) -> str:
 
 
 @pytest.fixture(scope="module")
-def colab(tmp_path_factory):
-    return Colab(tmp_path_factory.mktemp("colab"))
+def bare(tmp_path_factory):
+    return Environment(tmp_path_factory.mktemp("environment"))
+
+
+@pytest.fixture(scope="module")
+def colab(bare):
+    return Colab(bare)
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +160,30 @@ def repository(tmp_path_factory):
     return f"git+{clone.as_uri()}"
 
 
-@pytest.fixture(autouse=True)
-def without_companion(colab):
-    colab.remove_companion()
+def test_the_wheel_alone_needs_three_packages_and_runs_the_readme(bare):
+    listed = json.loads(
+        run(bare.python, "-m", "pip", "list", "--format", "json", "--not-required")
+    )
+    assert {package["name"] for package in listed} <= {
+        "companion",
+        "pip",
+        "setuptools",
+        "wheel",
+    }
+    lines = bare(
+        "import importlib.metadata as m; print(*m.requires('companion'), sep='\\n')"
+    ).splitlines()
+    needed = {re.match(r"[\w-]+", line)[0] for line in lines if "extra" not in line}
+    assert needed | {"companion"} == NEEDED
+    assert bare("import importlib.util as u; print(u.find_spec('numpy'))") == "None"
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted((ROOT / "companion").rglob("*.py"))
+        if path.relative_to(ROOT / "companion").with_suffix("").parts[0] in CORE
+    ]
+    bare(f"import importlib; [importlib.import_module(name) for name in {modules}]")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    bare(re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1])
 
 
 def test_without_an_address_the_setup_cell_says_what_to_set(colab):
@@ -165,33 +199,9 @@ def test_without_an_address_the_setup_cell_says_what_to_set(colab):
 
 
 def test_notebook(changed, colab, repository):
+    if colab.has_companion():
+        colab.remove_companion()
     result = colab.execute(nbformat.read(changed, as_version=4), repository)
     assert result.returncode == 0, result.stderr
     assert colab.has_companion()
-    assert colab.versions() == KEPT
-
-
-def test_the_wheel_without_extras_imports_all_that_needs_none_and_runs_the_readme(
-    colab, tmp_path
-):
-    run(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path
-    )
-    run(colab.python, "-m", "pip", "install", "--quiet", next(tmp_path.glob("*.whl")))
-    paths = sorted((ROOT / "companion").rglob("*.py"))
-    names = [
-        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-        for path in paths
-    ]
-    names = [
-        name.removesuffix(".__init__")
-        for name in names
-        if not name.startswith(NEED_EXTRAS)
-    ]
-    colab(f"import importlib; [importlib.import_module(name) for name in {names}]")
-    colab(
-        re.search(
-            r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
-        )[1]
-    )
     assert colab.versions() == KEPT
