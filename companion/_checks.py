@@ -33,18 +33,33 @@ def check_states(name: str, states: Tensor, mask: Tensor) -> None:
 
 
 def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
-    """Refuse rows without a token, or with padding before one (ValueError).
+    """Refuse rows of ``name`` without a token, or with padding before one (ValueError).
 
-    Compiled code does not check: reading the mask would break the graph.
+    On a GPU, which would have to be waited for, nothing is checked, except in a compiled
+    graph, where an assertion of PyTorch's fails (RuntimeError).
     """
+    if mask.device.type != "cpu" and not torch.compiler.is_compiling():
+        return
     lengths = mask.sum(1)
     from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
     sound = (mask == from_the_left).all(1) & (lengths > 0)
-    if not torch.compiler.is_compiling() and not sound.all():
+    check_rows(sound, name, mask.shape, "are empty, or have padding before a word")
+
+
+def check_rows(
+    sound: Bool[Tensor, " b"], name: str, shape: torch.Size, problem: str
+) -> None:
+    """Refuse a batch that has rows with a problem, and list them (ValueError).
+
+    A compiled graph cannot list them: there an assertion fails (RuntimeError).
+    """
+    if torch.compiler.is_compiling():
+        assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
+        if assertion is not None and sound.device.type in ("cpu", "cuda"):
+            assertion(sound.all(), f"in {name} some rows {problem}")
+    elif not sound.is_meta and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
-        raise ValueError(
-            f"in {name} of {tuple(mask.shape)} the rows {rows} are empty, or have padding before a word"
-        )
+        raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
 
 
 def check_even(**sizes: int) -> None:
@@ -55,11 +70,22 @@ def check_even(**sizes: int) -> None:
             raise ValueError(f"{name} must be even, to be halved, but is {size}")
 
 
+def check_odd(**sizes: int) -> None:
+    """Refuse sizes that are below 1 or even, which have no centre (ValueError)."""
+    check_integers(**sizes)
+    for name, size in sizes.items():
+        if size < 1 or size % 2 == 0:
+            raise ValueError(
+                f"{name} must be odd and at least 1, to have a centre, not {size}"
+            )
+
+
 def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
     """Refuse a target without tokens, or of another batch size than the state."""
-    if target.shape[1] == 0 or len(target) != len(hidden):
+    check_sentences("a target", target)
+    if target.shape[1] == 0 or target.shape[0] != hidden.shape[0]:
         raise ValueError(
-            f"a target of shape {tuple(target.shape)} does not fit {len(hidden)} source sentences"
+            f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
         )
 
 
@@ -178,14 +204,10 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
         )
 
 
-_INTEGERS = (int, Integral, torch.SymInt)
-
-
 def check_positive(**sizes: int) -> None:
     """Refuse sizes that are not integers (TypeError) or are below 1 (ValueError)."""
+    check_integers(**sizes)
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, _INTEGERS):
-            raise TypeError(f"{name} must be an integer, not {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
@@ -318,7 +340,7 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
         )
 
 
-def check_documents(documents: Tensor) -> None:
+def check_documents(documents: Tensor, padding: int) -> None:
     """Refuse documents that are not integers ``(b, s, n)``, or of which one has no words."""
     if documents.is_floating_point() or documents.dtype == torch.bool:
         raise TypeError(f"documents must hold integers, not {documents.dtype}")
@@ -326,7 +348,7 @@ def check_documents(documents: Tensor) -> None:
         raise ValueError(
             f"documents need a shape (b, sentences, words), not {tuple(documents.shape)}"
         )
-    has_words = (documents != 0).flatten(1).any(1)
+    has_words = (documents != padding).flatten(1).any(1)
     if not documents.numel() or not has_words.all():
         rows = (~has_words).nonzero().flatten().tolist()
         raise ValueError(
@@ -378,17 +400,21 @@ def check_coverage(weights: Tensor | None, mask: Tensor | None) -> Tensor:
     """The weights ``(b, width, k)`` of a step, from which coverage is to be computed.
 
     Raises:
-        ValueError: there are none, or the mask is not boolean or does not fit them.
+        ValueError: there are none, or the mask does not fit them.
+        TypeError: the mask is not boolean.
     """
     if weights is None:
         raise ValueError(
             "a coverage penalty needs attention weights, but the model's steps have none"
         )
-    expected = (weights.shape[0], weights.shape[-1])
-    if mask is not None and (mask.dtype != torch.bool or mask.shape != expected):
+    if mask is None:
+        return weights
+    if mask.dtype != torch.bool:
+        raise TypeError(f"the mask must be boolean ({_POLARITY}), not {mask.dtype}")
+    if mask.shape != (expected := (weights.shape[0], weights.shape[-1])):
         raise ValueError(
-            f"the mask of a coverage penalty must be boolean of shape {expected}, not "
-            f"{mask.dtype} of shape {tuple(mask.shape)}"
+            f"the mask of a coverage penalty must have a shape of {expected}, not "
+            f"{tuple(mask.shape)}"
         )
     return weights
 
@@ -423,7 +449,9 @@ def check_relative(rule: object) -> None:
 def check_integers(**numbers: Any) -> None:
     """Refuse what is not an integer (TypeError)."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int):
+        if isinstance(number, bool) or not isinstance(
+            number, int | Integral | torch.SymInt
+        ):
             raise TypeError(f"{name} must be an integer, not {number!r}")
 
 
@@ -467,4 +495,109 @@ def check_longest(mask: Tensor, limit: int) -> None:
     if mask[:, limit:].any():
         raise ValueError(
             f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
+        )
+
+
+def check_sentences(name: str, tokens: Tensor) -> None:
+    """Refuse tokens that are not integers (TypeError), one sentence a row (ValueError)."""
+    _check_integers(name, tokens)
+    if tokens.ndim != 2:
+        raise ValueError(
+            f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
+        )
+
+
+def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
+    """Refuse tokens that are not integers (TypeError) or not in the vocabulary (ValueError).
+
+    Their numbers are read on a CPU alone, and not in a compiled graph.
+    """
+    _check_integers(name, tokens)
+    if tokens.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    if not tokens.numel():
+        return
+    smallest, largest = (int(x) for x in tokens.aminmax())
+    if smallest < 0 or largest >= vocabulary_size:
+        raise ValueError(
+            f"{name} run from {smallest} to {largest}, but the vocabulary has the "
+            f"{vocabulary_size} entries 0 to {vocabulary_size - 1}"
+        )
+
+
+def check_positions(
+    embedded: Tensor, first: int | Tensor, table: int | None = None
+) -> None:
+    """Refuse vectors that are not ``(b, n, d)``, and positions below 0 or beyond a table.
+
+    ``first`` is the position of the first vector, one number or ``(b,)``. The numbers of
+    a tensor are read on a CPU alone, and not in a compiled graph.
+    """
+    if embedded.ndim != 3:
+        raise ValueError(
+            f"embedded needs a shape (batch, length, features), not {tuple(embedded.shape)}"
+        )
+    smallest, largest = _range_of_first(embedded, first)
+    last = largest + embedded.shape[1] - 1
+    if smallest < 0 or (table is not None and last >= table):
+        known = (
+            "the first position is 0"
+            if table is None
+            else f"the table has {table}, 0 to {table - 1}"
+        )
+        raise ValueError(f"positions {smallest} to {last} are asked for, but {known}")
+
+
+def _range_of_first(embedded: Tensor, first: int | Tensor) -> tuple[int, int]:
+    """The smallest and largest first position; 0 where reading them would cost a wait."""
+    if not isinstance(first, Tensor):
+        check_integers(first=first)
+        return first, first
+    _check_integers("first", first)
+    if first.shape != embedded.shape[:1]:
+        raise ValueError(
+            f"first of shape {tuple(first.shape)} does not fit {embedded.shape[0]} rows"
+        )
+    if first.device.type != "cpu" or torch.compiler.is_compiling() or not first.numel():
+        return 0, 0
+    smallest, largest = first.aminmax()
+    return int(smallest), int(largest)
+
+
+def check_gain(gain: float) -> None:
+    """Refuse a gain that is not above 0, as where dropout leaves nothing (ValueError)."""
+    if not gain > 0:
+        raise ValueError(
+            f"the gain must be above 0, not {gain}: dropout must be below 1"
+        )
+
+
+def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
+    """Refuse a sequence with more positions than a mechanism has scores for (ValueError)."""
+    if length > longest:
+        raise ValueError(
+            f"the {name} has {length} positions, but {owner} has scores for {longest} only"
+        )
+
+
+def check_heads(query: Tensor, heads: int | None) -> None:
+    """Refuse queries without an axis of this many heads (ValueError)."""
+    if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):
+        raise ValueError(
+            f"a query of shape {tuple(query.shape)} has no axis of {heads} heads"
+        )
+
+
+def check_table_positions(position: Tensor, length: int) -> None:
+    """Refuse positions outside a table (ValueError); on a GPU or compiled, PyTorch's own error."""
+    if (
+        position.device.type != "cpu"
+        or torch.compiler.is_compiling()
+        or not position.numel()
+    ):
+        return
+    low, high = (int(x) for x in position.aminmax())
+    if low < 0 or high >= length:
+        raise ValueError(
+            f"query_position is {low} to {high}, but the table has positions 0 to {length - 1}"
         )

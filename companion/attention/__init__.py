@@ -30,6 +30,7 @@ from companion.attention.hard import (
 )
 from companion.attention.local import LocalM, LocalP, LocalWindow, Location
 from companion.attention.multihead import MultiHeadAttention
+from companion.attention.per_head import PerHead
 from companion.attention.pooling import (
     AttentionPooling,
     last_pooling,
@@ -98,6 +99,7 @@ __all__ = [
     "Mixture",
     "MultiHeadAttention",
     "PatternAttention",
+    "PerHead",
     "RandomSynthesizer",
     "SampledAttention",
     "ScaledDot",

@@ -1,9 +1,11 @@
-"""Patterns for PyTorch's FlexAttention, whose kernel is compiled from the rule.
+"""Position patterns for PyTorch's FlexAttention, whose kernel is compiled from the rule.
 
-Made for a GPU. On a CPU the kernel has no gradient; :mod:`companion.attention.sparse` has one, and is faster there.
+It is meant for a GPU. On a CPU the kernel has no gradient, and the attentions of
+:mod:`companion.attention.sparse`, which have one, are faster.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,40 +17,46 @@ from companion._checks import check_inputs, check_last_positions, check_sequence
 from companion.attention import masks
 from companion.attention.kernels.block_masks import Order, find_blocks
 from companion.attention.masks import RuleFunction
-from companion.attention.sparse import PatternAttention
+from companion.attention.sparse import PatternAttention, needs_definition
 
-_KERNELS = 128  # compiled ones, after which PyTorch raises an error
-_LOWEST = -1e30  # in place of −∞, as the difference of two is no number
-#: PyTorch's kernel, compiled for fixed lengths, as PyTorch 2.13 writes C++ that does not compile if they
-#: vary; and in full or not at all: where it is not compiled, it holds n² scores.
+_KERNELS = 128  # compiled kernels, after which PyTorch raises an error
+_LOWEST = -1e30  # in place of −∞: the difference of two infinities is NaN
+#: PyTorch's kernel, compiled for fixed lengths because PyTorch 2.13 writes invalid C++ if
+#: they vary, and without a fallback because an uncompiled one holds n² scores.
 kernel: Callable[..., Any] = torch.compile(
     flex_attention, dynamic=False, fullgraph=True
 )
 
 
 class FlexAttention(PatternAttention):
-    """Attention by any rule, which skips each block of 128 × 128 scores in which the rule allows none.
+    """Attention under any rule, by a kernel that skips blocks of 128 × 128 scores without a visible one.
 
     ::
 
-        weights_ij = softmax of q_iᵀ k_j / √d among the j that rule(i, j) and the mask allow
+        weights_ij = softmax of q_iᵀ k_j / √d over the j that rule(i, j) and the mask allow
 
-    A rule that spreads the keys evenly, as :func:`~companion.attention.masks.atrous`, leaves no block out and saves
-    nothing: see :class:`FlexAtrous`. The blocks of a rule are found once for the same lengths, without n²
-    memory. A mask is looked up for each score: what it hides is computed.
+    A rule that spreads the keys evenly, as :func:`~companion.attention.masks.atrous`
+    does, leaves no block empty and saves nothing: see :class:`FlexAtrous`. The blocks of
+    a rule are found once for the same lengths, without n² memory. A mask is read for each
+    score, so what it hides is computed nevertheless.
 
-    Source: Dong et al. 2024 (Flex Attention). The kernel takes seconds to compile, when first called and
-    again for another kind of rule, shape or mask; after 128 of them PyTorch raises an error. A model that is
-    compiled around it gets a graph break. No float64; on a GPU, no fewer than 16 features.
+    The kernel takes seconds to compile, at the first call and again for another kind of
+    rule, shape or mask; after 128 kernels PyTorch raises an error. A compiled model
+    around it gets a graph break. There is no float64; on a GPU, at least 16 features are
+    needed. As in :class:`~companion.attention.sparse.TiledAttention`, the definition is
+    used with a ``query_position``, under ``torch.func`` and in ``torch.export``.
+
+    Args:
+        rule, causal: as in :class:`~companion.attention.sparse.PatternAttention`.
 
     Raises:
-        NotImplementedError: a gradient is wanted on a CPU.
+        NotImplementedError: a gradient is needed on a CPU.
         ValueError: as :class:`~companion.attention.sparse.PatternAttention`.
+
+    Source: Dong et al. 2024 (Flex Attention).
     """
 
-    rate = (
-        1  #: the kernel gets the sequence sorted by position mod this, with 1 as it is
-    )
+    rate = 1  #: the kernel gets the sequence sorted by position mod this number
 
     def forward(
         self,
@@ -58,9 +66,10 @@ class FlexAttention(PatternAttention):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The context of each query; zero where it sees nothing. Blocks that the rule hides are left out."""
+        """The context of each query, without the empty blocks; zero where everything is masked."""
         check_inputs(query, key, value)
-        if not query.numel() or not key.shape[-2] or query_position is not None:
+        empty = not query.numel() or not key.shape[-2]
+        if empty or query_position is not None or needs_definition():
             return super().forward(query, key, value, mask, query_position)
         *batch, queries, keys = check_sequence(query, key, mask)
         check_last_positions(queries, keys)
@@ -68,9 +77,8 @@ class FlexAttention(PatternAttention):
             query, key, value = _without_gradient(query, key, value)
         query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
         mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
-        return self._attend(query, key, value, mask).reshape(
-            *batch, queries, value.shape[-1]
-        )
+        context = self._attend(query, key, value, mask)
+        return context.reshape(*batch, queries, value.shape[-1])
 
     def _attend(
         self,
@@ -84,13 +92,18 @@ class FlexAttention(PatternAttention):
 
 
 class FlexAtrous(FlexAttention):
-    """Each position looks at every ``rate``-th one, in a sequence sorted by position mod ``rate``.
+    """Each position attends to every ``rate``-th one, in a sequence sorted by position mod ``rate``.
 
     ::
 
         (i − j) mod rate = 0
 
-    Sorted, positions that see each other stand together, in blocks on the diagonal; all others are skipped.
+    After sorting, positions that attend to each other are neighbours and form blocks on
+    the diagonal; all other blocks are skipped.
+
+    Args:
+        rate: the distance between neighbouring positions of a class.
+        causal: whether to mask later keys as well.
 
     Raises:
         ValueError: the rate is below 1; or as :class:`FlexAttention`.
@@ -103,14 +116,20 @@ class FlexAtrous(FlexAttention):
 
 
 class FlexSparse(FlexAttention):
-    """Each position looks at its neighbours and at every ``rate``-th one: local or atrous, in one softmax.
+    """Each position attends to its neighbours and to every ``rate``-th position, in one softmax.
 
     ::
 
         |i − j| ≤ radius or (i − j) mod rate = 0
 
-    One call of the kernel is for the neighbours, one, sorted, for the others, so that each key counts once. A
-    log-sum-exp each joins them; on a CPU the kernel keeps it to itself, and one call computes all blocks.
+    One call of the kernel computes the neighbours, another, sorted, the other positions;
+    each key counts once, and a log-sum-exp merges the two. On a CPU the kernel does not
+    return it, and one call computes all blocks.
+
+    Args:
+        radius: how far a neighbour may be.
+        rate: the distance between the other positions.
+        causal: whether to mask later keys as well.
 
     Raises:
         ValueError: the radius or the rate is below 1; or as :class:`FlexAttention`.
@@ -131,20 +150,19 @@ class FlexSparse(FlexAttention):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
         """The context by two calls of the kernel, or on a CPU by one."""
-        if not gives_lse(query.device):
+        if not returns_lse(query.device):
             return super()._attend(query, key, value, mask)
         near = flex_kernel(self.near, 1, query, key, value, mask)
         far = flex_kernel(self.far, self.rate, query, key, value, mask)
         return merge(*near, *far)
 
 
-def gives_lse(device: torch.device) -> bool:
-    """Whether the kernel gives away the log-sum-exp of each query's scores."""
+def returns_lse(device: torch.device) -> bool:
+    """Whether the kernel returns the log-sum-exp of each query's scores."""
     return device.type != "cpu"
 
 
-@torch.compiler.disable
-@torch._dynamo.config.patch(recompile_limit=_KERNELS)
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def flex_kernel(
     rule: RuleFunction,
     rate: int,
@@ -153,24 +171,25 @@ def flex_kernel(
     value: Float[Tensor, "b h k v"],
     mask: Bool[Tensor, "b h _ _"] | None,
 ) -> tuple[Float[Tensor, "b h q _"], ...]:
-    """The kernel on a sequence sorted by position mod ``rate``: the contexts and, unless on a CPU, ``lse``.
+    """The kernel on a sequence sorted by position mod ``rate``: contexts and, unless on a CPU, ``lse``.
 
     ::
 
-        lse_i = log Σ_j exp(q_iᵀ k_j / √d),   −∞ where no key is seen
+        lse_i = log Σ_j exp(q_iᵀ k_j / √d),   −∞ where every key is masked
     """
-    rows, columns, blocks = find_blocks(
-        rule, rate, query.shape[-2], key.shape[-2], query.device
-    )
-    hide = (
-        None
-        if mask is None
-        else _mask_scores(mask.expand(*query.shape[:-1], key.shape[-2]), rows, columns)
-    )
+    lengths = query.shape[-2], key.shape[-2]
+    rows, columns, blocks = find_blocks(rule, rate, *lengths, query.device)
+    score_mod = None
+    if mask is not None:
+        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+        score_mod = _masked_score(mask, rows, columns)
     if rate > 1:
         query, key, value = rows.sort(query), columns.sort(key), columns.sort(value)
-    wanted = AuxRequest(lse=gives_lse(query.device))
-    context, (lse, _) = kernel(query, key, value, hide, blocks, return_aux=wanted)
+    wanted = AuxRequest(lse=returns_lse(query.device))
+    with _room_for_kernels():
+        context, (lse, _) = kernel(
+            query, key, value, score_mod, blocks, return_aux=wanted
+        )
     found = (context,) if lse is None else (context, lse.unsqueeze(-1))
     return tuple(rows.restore(x) for x in found) if rate > 1 else found
 
@@ -181,12 +200,20 @@ def merge(
     other: Float[Tensor, "*b q v"],
     other_lse: Float[Tensor, "*b q 1"],
 ) -> Float[Tensor, "*b q v"]:
-    """One softmax over the keys of both: their shares are as exp lse and exp other_lse."""
-    share = (other_lse.clamp(min=_LOWEST) - lse.clamp(min=_LOWEST)).sigmoid()
-    return context.lerp(other, share.to(context.dtype))
+    """One softmax over the keys of both, weighted in proportion to exp lse and exp other_lse."""
+    weight = (other_lse.clamp(min=_LOWEST) - lse.clamp(min=_LOWEST)).sigmoid()
+    return context.lerp(other, weight.to(context.dtype))
 
 
-def _mask_scores(
+def _room_for_kernels() -> AbstractContextManager[Any]:
+    """More compiled kernels than PyTorch's default of 8, where its private setting exists."""
+    config: Any = getattr(torch._dynamo, "config", None)
+    if not hasattr(config, "recompile_limit"):
+        return nullcontext()
+    return config.patch(recompile_limit=_KERNELS)
+
+
+def _masked_score(
     mask: Bool[Tensor, "b h q k"], rows: Order, columns: Order
 ) -> Callable[..., Tensor]:
     """What the kernel calls for each score."""
@@ -197,15 +224,16 @@ def _mask_scores(
 
 
 def _batch_and_heads(x: Tensor, batch: Sequence[int]) -> Tensor:
-    """A query, key, value or mask with two leading axes, as the kernel wants it."""
+    """A query, key, value or mask with two leading axes, as the kernel needs it."""
     heads = batch[-1] if len(batch) > 1 else 1
     return x.expand(*batch, *x.shape[-2:]).reshape(-1, heads, *x.shape[-2:])
 
 
 def _without_gradient(*inputs: Tensor) -> Iterator[Tensor]:
-    """The same on a CPU, if no gradient is wanted."""
+    """The same tensors, detached, if no gradient is needed."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         raise NotImplementedError(
-            "FlexAttention has no gradient on a CPU: LocalAttention, AtrousAttention and SparseAttention have"
+            "FlexAttention has no gradient on a CPU, but LocalAttention, AtrousAttention and "
+            "SparseAttention have"
         )
     return (x.detach() for x in inputs)

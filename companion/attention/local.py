@@ -1,4 +1,4 @@
-"""Where to look, said by position (Luong, Pham and Manning 2015): location, local-m and local-p."""
+"""Location-based and local attention (Luong, Pham and Manning 2015): location, local-m, local-p."""
 
 from abc import ABC, abstractmethod
 from math import prod
@@ -13,28 +13,46 @@ from companion._checks import (
     check_inputs,
     check_kind,
     check_mask,
+    check_max_length,
     check_positive,
     check_size,
     query_positions,
 )
-from companion.attention.base import Attention, masked_softmax, uniform_parameter
+from companion.attention.base import (
+    Attention,
+    masked_softmax,
+    reset_uniform,
+    uniform_parameter,
+)
 
 
 class Location(Attention):
-    """Scores positions without looking at what stands there, up to a greatest length.
+    """Scores each position from the query alone, whatever the key there contains.
 
     ::
 
         a_t = softmax(W_a h_t):   e_tj = row j of W_a · h_t
 
-    Source: Luong et al. 2015, section 3.1, equation (8). Our query is the paper's h_t, our W its W_a. A
-    shorter sentence uses the first rows: the softmax is among its own positions. Deviation: of a longer
-    source the paper's note 6 ignores the end; here it is an error, for what is not seen cannot be
-    translated. The length that counts is that of the keys, with their padding.
+    The query is the paper's h_t, ``W`` its W_a. A source shorter than ``max_length`` uses
+    the first rows, and the softmax is over its own positions.
+
+    Args:
+        query_size: features of a query.
+        max_length: the number of positions that have a score. The length of a source is
+            that of the keys, with their padding.
 
     Raises:
-        ValueError: a size is below 1, the source is longer than ``max_length``, or the query has another
-            number of features than announced.
+        ValueError: a size is below 1, the source is longer than ``max_length``, or the
+            query does not have ``query_size`` features.
+
+    Source: Luong et al. 2015, section 3.1, equation (8).
+    Deviation: the paper's note 6 ignores the end of a longer source; here it is an error,
+    because positions without a score cannot be attended to.
+
+    Example:
+        >>> attention, query = Location(query_size=4, max_length=9), torch.randn(1, 2, 4)
+        >>> attention.weights(query, torch.randn(1, 5, 6)).shape
+        torch.Size([1, 2, 5])
     """
 
     uses_key_position = True
@@ -47,36 +65,40 @@ class Location(Attention):
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """As many rows of ``W h`` as there are keys; what is in the keys does not matter."""
+        """As many rows of ``W h`` as there are keys."""
         check_size("query", query, self.W.in_features)
-        length, longest = key.shape[-2], self.W.out_features
-        if length > longest:
-            raise ValueError(
-                f"the source has {length} positions, but location attention only {longest}"
-            )
+        length = key.shape[-2]
+        check_max_length("source", length, "location attention", self.W.out_features)
         return linear(query, self.W.weight[:length])
 
 
 class LocalWindow(Attention, ABC):
-    """Attention in a window, ``radius`` D to both sides of a centre p_t, by the scores of another attention.
+    """Attention within a window around a centre p_t, by the scores of another attention.
 
     ::
 
-        a_t(s) = softmax over the window of e_ts,   0 outside;   window: |s − p_t| ≤ D,   0 ≤ s < S
+        a_t(s) = softmax over the window of e_ts,   0 outside
+        window: |s − p_t| ≤ D,   0 ≤ s < S
 
-    Source: Luong et al. 2015, section 3.2. At most the 2D + 1 keys of a window are gathered and scored, so
-    the cost of a context does not grow with the source. :meth:`weights` spreads the same weights over the
-    whole source. Where the window leaves the sentence, what is outside does not count, as in the paper;
-    where it holds no word at all, weights and context are zero.
+    At most 2D + 1 keys are gathered and scored for each query, so the cost of a context
+    does not grow with the source. :meth:`weights` writes the same weights into a row as
+    long as the source. Positions outside the source do not count, as in the paper. Where
+    the window contains no position of the source, weights and context are zero.
 
-    An open reading: positions count from 0, and p_t is not rounded, so that a window holds 2D words where p_t
-    lies between two of them, though the paper has 2D + 1 weights (the authors' code rounds p_t down, for the
-    window alone). ``radius`` may be larger than the source: then the window is all of it.
+    Args:
+        attention: gives the scores; it may not depend on positions itself.
+        radius: the paper's D. It may exceed the source, which is then the window.
 
     Raises:
         ValueError: ``radius`` is below 1.
-        TypeError: the other attention is no :class:`~companion.attention.base.Attention`, or goes by positions
-            itself.
+        TypeError: ``radius`` is not an integer; ``attention`` is no
+            :class:`~companion.attention.base.Attention`, or depends on positions.
+
+    Source: Luong et al. 2015, section 3.2.
+    Deviation: the paper does not say how p_t is rounded; here positions count from 0 and
+    p_t is not rounded, so that a window around a centre between two positions has 2D
+    positions instead of the paper's 2D + 1 (the authors' code rounds p_t down for the
+    window alone).
     """
 
     uses_key_position = True
@@ -91,7 +113,7 @@ class LocalWindow(Attention, ABC):
             attention,
             "uses_query_position",
             "uses_key_position",
-            because="it sees the keys of a window alone, not where they stand",
+            because="it scores the keys of a window without their positions",
         )
         self.attention = attention
         self.radius = radius
@@ -105,29 +127,35 @@ class LocalWindow(Attention, ABC):
     ) -> Float[Tensor, "*b q"]:
         """The centre p_t of each query's window.
 
-        ``lengths`` holds S, how many keys each query may attend to, and
-        ``query_position`` t, where it stands. Both broadcast to ``(*b, q)``.
+        Args:
+            query: the paper's h_t.
+            lengths: S, the number of keys that each query may attend to, a number or a
+                tensor that broadcasts to ``(*b, q)``.
+            query_position: t, where ``uses_query_position`` is true.
         """
 
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """As the attention that gives the scores, of a source in one piece, or each look would copy it."""
+        """As the inner attention's, from a contiguous source, which each step would copy otherwise."""
         return self.attention.project(source.contiguous())
 
     def score(
-        self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The scores of every key, without a window."""
+        """The scores of all keys, without a window."""
         return self.attention.score(query, key)
 
     def window_indices(
         self, centre: Float[Tensor, "*b q"], keys: int
     ) -> Int[Tensor, "*b q w"]:
-        """Neighbouring positions that hold the window around each centre, all of them in the source."""
+        """Neighbouring positions of the source that include each window."""
         width = min(2 * self.radius + 1, keys)
-        first = (centre - self.radius).ceil().clamp(0, keys - width).long()
-        return first.unsqueeze(-1) + torch.arange(width, device=centre.device)
+        first = (centre - self.radius).ceil().nan_to_num().clamp(0, keys - width)
+        return first.long().unsqueeze(-1) + torch.arange(width, device=centre.device)
 
     def window_weights(
         self,
@@ -138,28 +166,31 @@ class LocalWindow(Attention, ABC):
     ) -> tuple[Float[Tensor, "*b q w"], Int[Tensor, "*b q w"]]:
         """The weights of each window, and its :meth:`window_indices`."""
         check_inputs(query, key)
-        shape = torch.Size((*query.shape[:-1], key.shape[-2]))
+        keys = key.shape[-2]
         if mask is not None:
+            shape = _score_shape(query, key)
             check_mask(mask, shape)
-            mask = mask.expand(*mask.shape[:-1], shape[-1])
+            mask = mask.expand(*mask.shape[:-1], keys)
         if self.uses_query_position:
-            query_position = query_positions(query, shape[-1], query_position)
-        lengths = shape[-1] if mask is None else mask.sum(-1)
+            query_position = query_positions(query, keys, query_position)
+        lengths = keys if mask is None else mask.sum(-1)
         centre = self.centre(query, lengths, query_position)
-        places = self.window_indices(centre, shape[-1])
-        distance = places - centre.unsqueeze(-1)
+        indices = self.window_indices(centre, keys)  # (*b, q, w)
+        distance = indices - centre.unsqueeze(-1)
         inside = distance.abs() <= self.radius
         if mask is not None:
-            inside = inside & mask.expand(shape).gather(-1, places)
+            indices = indices.expand(*shape[:-1], -1)
+            inside = inside & mask.expand(shape).gather(-1, indices)
         scores = self.attention.score(
-            query.unsqueeze(-2), _gather(key, places)
+            query.unsqueeze(-2), _gather(key, indices)
         ).squeeze(-2)
-        return self.distance_weights(masked_softmax(scores, inside), distance), places
+        weights = masked_softmax(scores, inside)
+        return self.distance_weights(weights, distance), indices
 
     def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]
     ) -> Float[Tensor, "*b q w"]:
-        """What becomes of a weight at a distance from the centre: here it stays as it is."""
+        """The weights with an effect of the distance from the centre; by default none."""
         return weights
 
     def weights(
@@ -170,10 +201,8 @@ class LocalWindow(Attention, ABC):
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
         """The weights of each window, and zero in the rest of the source."""
-        if key.shape[-2] == 0:
-            return super().weights(query, key, mask)  # which says what is wrong
-        weights, places = self.window_weights(query, key, mask, query_position)
-        return _spread(weights, places, key.shape[-2])
+        weights, indices = self.window_weights(query, key, mask, query_position)
+        return _scatter(weights, indices, key.shape[-2])
 
     def attend(
         self,
@@ -183,26 +212,51 @@ class LocalWindow(Attention, ABC):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
-        """The context of each window, and its weights spread over the whole source."""
+        """The context of each window, and its weights in a row as long as the source."""
         check_inputs(query, key, value)
-        if key.shape[-2] == 0:
-            return super().attend(query, key, value, mask)  # which says what is wrong
-        weights, places = self.window_weights(query, key, mask, query_position)
-        return _average(weights, value, places), _spread(weights, places, key.shape[-2])
+        weights, indices = self.window_weights(query, key, mask, query_position)
+        context = _weighted_sum(weights, value, indices)
+        return context, _scatter(weights, indices, key.shape[-2])
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q v"]:
+        """The context of each window."""
+        check_inputs(query, key, value)
+        weights, indices = self.window_weights(query, key, mask, query_position)
+        return _weighted_sum(weights, value, indices)
 
 
 class LocalM(LocalWindow):
-    """*Monotonic*: the words of both languages are taken to stand in the same order, one for one.
+    """*Monotonic* local attention: source and target are taken to be aligned one to one.
 
     ::
 
         p_t = t
 
-    Source: Luong et al. 2015, section 3.2. ``LocalM(Dot(), 10)`` is the paper's local-m (dot). Beyond the end
-    of the source the window empties, word by word; the authors' code stays at the last word.
+    t is the ``query_position``. ``LocalM(Dot(), 10)`` is the paper's local-m (dot).
+    Beyond the end of the source the windows contain fewer positions, and then none.
+
+    Args:
+        attention, radius: as in :class:`LocalWindow`.
 
     Raises:
         ValueError, TypeError: as :class:`LocalWindow`.
+
+    Source: Luong et al. 2015, section 3.2.
+    Deviation: beyond the end of the source the authors' code keeps the window at the last
+    word; the paper does not, and neither do we.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> x = torch.randn(1, 6, 4)
+        >>> (LocalM(Dot(), radius=1).weights(x, x)[0, 3] > 0).int()
+        tensor([0, 0, 1, 1, 1, 0], dtype=torch.int32)
     """
 
     uses_query_position = True
@@ -213,39 +267,63 @@ class LocalM(LocalWindow):
         lengths: Int[Tensor, "..."] | int,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q"]:
-        """Each query's own place, whatever is in it."""
-        if query_position is None:
-            query_position = torch.arange(query.shape[-2], device=query.device)
+        """The query's own position."""
         wide = torch.promote_types(query.dtype, torch.float32)
-        return query_position.to(wide).expand(query.shape[:-1])
+        position = torch.as_tensor(query_position, dtype=wide, device=query.device)
+        return position.expand(query.shape[:-1])
 
 
 class LocalP(LocalWindow):
-    """*Predictive*: each query says where to look, and words nearer to that place weigh more.
+    """*Predictive* local attention: each query predicts the centre of its window.
 
     ::
 
         p_t = S σ(v_pᵀ tanh(W_p h_t))
         a_t(s) = softmax over the window of e_ts · exp(−(s − p_t)² / 2σ²),   σ = D / 2
 
-    Source: Luong et al. 2015, section 3.2, equations (9) and (10). The Gaussian comes after the softmax, so
-    the weights sum to less than 1, and through it alone p_t is learnt. S is each sentence's own length: how
-    many keys the mask leaves. ``LocalP(Bilinear(d, d), 10, d)`` is the paper's local-p (general). p_t is
-    computed in at least 32 bits: with 16, neighbours in a long source could not be told apart.
+    The Gaussian is applied after the softmax, so the weights sum to less than 1. The
+    gradient reaches p_t through the Gaussian alone. S is the length of each sequence, the
+    number of keys that the mask allows. ``LocalP(Bilinear(d, d), 10, d)`` is the paper's
+    local-p (general). p_t is computed in at least 32 bits: 16 bits could not tell
+    neighbours in a long source apart.
 
-    Another open reading: p_t lies between 0 and S, as the paper says, on positions that count from 0; the
-    authors' code takes 1 + (S − 1) σ(…) on positions that count from 1.
+    Args:
+        attention, radius: as in :class:`LocalWindow`.
+        query_size: features of a query.
+        hidden_size: rows of W_p, which the paper takes to be square; ``query_size``, if
+            not given.
 
     Raises:
         ValueError: as :class:`LocalWindow`; or a size is below 1, or not the query's.
         TypeError: as :class:`LocalWindow`.
+
+    Source: Luong et al. 2015, section 3.2, equations (9) and (10).
+    Deviation: as the paper says, p_t is between 0 and S; because our positions count
+    from 0, the authors' 1 + (S − 1) σ(…) on positions from 1 is another reading.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> attention, x = LocalP(Dot(), radius=2, query_size=4), torch.randn(1, 6, 4)
+        >>> bool((attention.weights(x, x).sum(-1) < 1).all())
+        True
     """
 
-    def __init__(self, attention: Attention, radius: int, query_size: int):
+    def __init__(
+        self,
+        attention: Attention,
+        radius: int,
+        query_size: int,
+        hidden_size: int | None = None,
+    ):
         super().__init__(attention, radius)
-        check_positive(query_size=query_size)
-        self.W_p = nn.Linear(query_size, query_size, bias=False)
-        self.v_p = uniform_parameter(query_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        check_positive(query_size=query_size, hidden_size=hidden_size)
+        self.W_p = nn.Linear(query_size, hidden_size, bias=False)
+        self.v_p = uniform_parameter(hidden_size)
+
+    def reset_parameters(self) -> None:
+        """Initialise v_p again; W_p has a method of its own."""
+        reset_uniform(self.v_p)
 
     def centre(
         self,
@@ -253,7 +331,7 @@ class LocalP(LocalWindow):
         lengths: Int[Tensor, "..."] | int,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q"]:
-        """A share of the sentence's length, which the query chooses; its own place does not matter."""
+        """A fraction of the sequence's length, predicted from the query."""
         check_size("query", query, self.W_p.in_features)
         hidden = torch.tanh(self.W_p(query))
         wide = torch.promote_types(hidden.dtype, torch.float32)
@@ -263,33 +341,40 @@ class LocalP(LocalWindow):
     def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]
     ) -> Float[Tensor, "*b q w"]:
-        """Times a Gaussian of the distance."""
-        return weights * torch.exp(-2 * (distance / self.radius).square()).to(
-            weights.dtype
-        )
+        """The weights times a Gaussian of the distance."""
+        gaussian = torch.exp(-2 * (distance / self.radius).square())
+        return weights * gaussian.to(weights.dtype)
+
+
+def _score_shape(query: Tensor, key: Tensor) -> torch.Size:
+    """The shape of the scores, in which the batches of query and key are broadcast."""
+    batch = query.shape[:-2]
+    if batch != key.shape[:-2]:
+        batch = torch.broadcast_shapes(batch, key.shape[:-2])
+    return torch.Size((*batch, query.shape[-2], key.shape[-2]))
 
 
 def _gather(
-    source: Float[Tensor, "*b k d"], places: Int[Tensor, "*b q w"]
+    source: Float[Tensor, "*b k d"], indices: Int[Tensor, "*b q w"]
 ) -> Float[Tensor, "*b q w d"]:
-    """The vectors at some places of a source, copied in whole rows, as from an embedding's table."""
+    """The vectors at some positions of a source, as whole rows of an embedding table."""
     *batch, keys, size = source.shape
     first = keys * torch.arange(prod(batch), device=source.device).view(*batch, 1, 1)
-    return embedding(first + places, source.reshape(-1, size))
+    return embedding(first + indices, source.reshape(-1, size))
 
 
-def _average(
+def _weighted_sum(
     weights: Float[Tensor, "*b q w"],
     value: Float[Tensor, "*b k v"],
-    places: Int[Tensor, "*b q w"],
+    indices: Int[Tensor, "*b q w"],
 ) -> Float[Tensor, "*b q v"]:
-    """The sum of the values at some places, each times its weight."""
-    return (weights.unsqueeze(-2) @ _gather(value, places)).squeeze(-2)
+    """The sum of the values at some positions, each times its weight."""
+    return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
 
 
-def _spread(
-    weights: Float[Tensor, "*b q w"], places: Int[Tensor, "*b q w"], keys: int
+def _scatter(
+    weights: Float[Tensor, "*b q w"], indices: Int[Tensor, "*b q w"], keys: int
 ) -> Float[Tensor, "*b q k"]:
-    """The weights of windows over all keys: zero outside."""
-    everywhere = weights.new_zeros(*weights.shape[:-1], keys)
-    return everywhere.scatter(-1, places.expand_as(weights), weights)
+    """The weights of windows at their positions of the source, zero elsewhere."""
+    full = weights.new_zeros(*weights.shape[:-1], keys)
+    return full.scatter(-1, indices.expand_as(weights), weights)

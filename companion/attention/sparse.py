@@ -1,4 +1,4 @@
-"""Attention by patterns of positions, without the scores that a pattern leaves out: local, atrous, sparse."""
+"""Attention restricted by position patterns, without computing what they mask: local, atrous, sparse."""
 
 import math
 from abc import ABC, abstractmethod
@@ -9,34 +9,55 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from companion._checks import (
+    check_inputs,
+    check_last_positions,
+    check_same_batch,
     check_sequence,
     query_positions,
 )
 from companion.attention import masks
 from companion.attention.kernels.merging import MergedAttention
-from companion.attention.kernels.tiling import Tiles, atrous_tiles, local_tiles
+from companion.attention.kernels.tiling import (
+    TileGroup,
+    Tiles,
+    atrous_tiles,
+    local_tiles,
+)
 from companion.attention.masks import RuleFunction
 from companion.attention.scores import ScaledDot
 
-#: Pieces that hold each query once, and the rule inside them.
-TileGroup = tuple[Sequence[Tiles], RuleFunction | None]
+# Private to PyTorch; without it a transform meets PyTorch's own error.
+_functorch_is_active = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: False
+)
 
 
 class PatternAttention(ScaledDot):
-    """Scaled dot-product attention of a sequence to itself, where a rule says who may look at whom.
+    """Scaled dot-product attention of a sequence to itself, in which a rule masks pairs of positions.
 
     ::
 
-        weights_ij = softmax of q_iᵀ k_j / √d among the j that rule(i, j) and the mask allow
+        weights_ij = softmax of q_iᵀ k_j / √d over the j that rule(i, j) and the mask allow
 
-    Where there are fewer queries than keys, they are the last of the sequence, as in cached decoding. With
-    ``causal`` no position looks ahead: ``j ≤ i``, too; say it also of a rule that looks back by itself, as
-    :func:`~companion.attention.masks.strided`, for a model asks this attribute. Any rule will do, but a dense mask
-    of n² entries hides scores that are computed all the same: it saves nothing, which is left to the
-    subclasses.
+    Any rule will do. But it becomes a dense mask of n² entries, and masked scores are
+    computed nevertheless: nothing is saved, which is left to the subclasses.
+
+    Args:
+        rule: which positions may attend to which, see :mod:`companion.attention.masks`.
+            A rule of that module can be pickled with the attention; a lambda cannot.
+        causal: whether to mask later keys as well, ``j ≤ i``. Models read this
+            attribute, so set it even if the rule, such as
+            :func:`~companion.attention.masks.strided`, masks them already.
 
     Raises:
-        ValueError: there are more queries than keys, or their shapes do not fit.
+        ValueError: there are more queries than keys and no ``query_position``, or their
+            shapes do not fit.
+
+    Example:
+        >>> attention = PatternAttention(masks.fixed(3), causal=True)
+        >>> x = torch.randn(1, 6, 8)
+        >>> (attention.weights(x, x)[0, 5] > 0).int()
+        tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
     """
 
     uses_query_position = True
@@ -47,6 +68,15 @@ class PatternAttention(ScaledDot):
         self.rule = masks.intersection(rule, masks.causal()) if causal else rule
         self.causal = causal
 
+    def score(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q k"]:
+        """``qᵀ k / √d``; positions have an effect through the mask alone."""
+        return super().score(query, key)
+
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
@@ -54,7 +84,7 @@ class PatternAttention(ScaledDot):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """A softmax under the rule and the mask."""
+        """The softmax under the rule and the mask."""
         visible = self._visible(query, key, mask, query_position)
         return super().weights(query, key, visible)
 
@@ -73,27 +103,40 @@ class PatternAttention(ScaledDot):
     def _visible(
         self, query: Tensor, key: Tensor, mask: Tensor | None, position: Tensor | None
     ) -> Tensor | None:
-        """The dense mask of the rule and the mask together."""
+        """The mask and the rule as one dense mask."""
         shape = check_sequence(query, key, mask)
         position = query_positions(query, shape[-1], position)
-        if not shape.numel():
+        if 0 in shape:
             return mask
         visible = masks.visible_keys(self.rule, position, shape[-1])
-        if visible.ndim < len(shape):
-            visible = visible[(None,) * (len(shape) - visible.ndim)]
+        visible = visible[(None,) * (len(shape) - visible.ndim)]
         return visible if mask is None else visible & mask
 
 
 class TiledAttention(PatternAttention, ABC):
-    """A pattern that comes apart into small dense attentions, so that no n² scores are ever held.
+    """A pattern computed as many small dense attentions, so that n² scores are never held.
+
+    A subclass says in :meth:`tile_groups` how to cut the sequence. The tiles are computed
+    where the queries are the last positions of the sequence. With a ``query_position``,
+    under a ``torch.func`` transform and in ``torch.export`` the definition is used: the
+    same result, with n² scores. The gradient can be taken once.
+
+    A compiled graph is for one length. After as many lengths as PyTorch's
+    ``recompile_limit``, 8, it runs new ones uncompiled; with ``fullgraph=True`` it raises
+    an error instead, unless that limit is set higher.
 
     Raises:
-        ValueError: as :class:`PatternAttention`; or keys and values have other leading axes.
+        ValueError: as :class:`PatternAttention`; keys and values have different leading
+            axes; or the rule of a tile group does not depend on i − j alone.
+        TypeError: query, key and value have different dtypes outside autocast.
     """
 
     @abstractmethod
-    def parts(self, queries: int, keys: int) -> list[TileGroup]:
-        """How to cut up the sequence: the keys of each query, each of them in one part."""
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """How to cut the sequence: each allowed pair of positions is in one group's tiles.
+
+        The queries are the last positions of the keys.
+        """
 
     def forward(
         self,
@@ -101,104 +144,135 @@ class TiledAttention(PatternAttention, ABC):
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The context of each query; zero where it sees nothing. Scores that the rule hides are left out."""
-        if not 0 < key.shape[-2] == value.shape[-2]:
-            return super().forward(
-                query, key, value, mask
-            )  # the definition says what is wrong
+        """The context of each query, by tiles; zero where everything is masked."""
+        check_inputs(query, key, value)
         shape = check_sequence(query, key, mask)
-        if value.shape[:-2] != key.shape[:-2]:
-            axes = f"{tuple(key.shape[:-2])} and {tuple(value.shape[:-2])}"
-            raise ValueError(f"keys and values need the same leading axes, not {axes}")
-        query, key, value = _alike(query, key, value)
-        parts = self.parts(*shape[-2:])
+        check_same_batch(key, value)
+        if query_position is not None or not shape[-1] or needs_definition():
+            return super().forward(query, key, value, mask, query_position)
+        check_last_positions(*shape[-2:])
+        query, key, value = _with_one_dtype(query, key, value)
+        groups = self.tile_groups(*shape[-2:])
         biases = [
-            _bias(piece, rule, mask, shape, query)
-            for pieces, rule in parts
-            for piece in pieces
+            _bias(tiles, group.rule, mask, shape, query)
+            for group in groups
+            for tiles in group.tiles
         ]
         batch = math.prod(shape[:-2])
         flat = (
             x.reshape(batch, *x.shape[-2:]).contiguous() for x in (query, key, value)
         )
-        with torch.autocast(
-            query.device.type, enabled=False
-        ):  # each part chooses its precision itself
+        # Each tile chooses its precision itself.
+        with torch.autocast(query.device.type, enabled=False):
             context = MergedAttention.apply(
-                *flat, [pieces for pieces, _ in parts], *biases
+                *flat, [group.tiles for group in groups], *biases
             )
         return context.reshape(*query.shape[:-1], value.shape[-1])
 
 
 class LocalAttention(TiledAttention):
-    """Each position looks at its neighbours, ``radius`` to both sides.
+    """Each position attends to its neighbours, up to ``radius`` positions away.
 
     ::
 
         |i − j| ≤ radius
 
-    Blocks of queries share a window of keys, so time and memory grow with n · radius. A radius beyond the
-    sequence means all of it. (:class:`~companion.attention.local.LocalM` is such a window for any score.) Source: Su
-    2019; the blocks are ours.
+    Blocks of neighbouring queries have one window of keys in common, so time and memory
+    grow with n · radius. A radius beyond the sequence allows every pair.
+    :class:`~companion.attention.local.LocalM` restricts any score to such a window.
+
+    Args:
+        radius: how far a key may be from its query.
+        causal: whether to mask later keys as well.
 
     Raises:
         ValueError: the radius is below 1; or as :class:`TiledAttention`.
+        TypeError: as :class:`TiledAttention`, or the radius is not an integer.
+
+    Source: Su 2019.
+    Deviation: the article cuts no blocks; they make the products large enough to be fast.
+
+    Example:
+        >>> x = torch.randn(1, 6, 8)
+        >>> (LocalAttention(1).weights(x, x)[0, 3] > 0).int()
+        tensor([0, 0, 1, 1, 1, 0], dtype=torch.int32)
     """
 
     def __init__(self, radius: int, causal: bool = False):
         super().__init__(masks.local(radius), causal)
         self.radius = radius
 
-    def parts(self, queries: int, keys: int) -> list[TileGroup]:
-        """Windows alone."""
-        return [
-            (
-                local_tiles(
-                    queries, keys, self.radius, 0 if self.causal else self.radius
-                ),
-                self.rule,
-            )
-        ]
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """One group of windows."""
+        right = 0 if self.causal else self.radius
+        return [TileGroup(local_tiles(queries, keys, self.radius, right), self.rule)]
 
 
 class AtrousAttention(TiledAttention):
-    """Each position looks at every ``rate``-th one, counted from itself.
+    """Each position attends to every ``rate``-th position, counted from itself.
 
     ::
 
         (i − j) mod rate = 0
 
-    Positions a multiple of the rate apart are a dense attention of their own, so time and memory grow with
-    n · n / rate. With a rate beyond the sequence each position sees itself alone. Source: Su 2019.
+    The positions that are multiples of the rate apart form a class, a dense attention of
+    its own, so time and memory grow with n · n / rate. With a rate beyond the sequence,
+    each position attends to itself alone.
+
+    Args:
+        rate: the distance between neighbouring positions of a class.
+        causal: whether to mask later keys as well.
 
     Raises:
         ValueError: the rate is below 1; or as :class:`TiledAttention`.
+        TypeError: as :class:`TiledAttention`, or the rate is not an integer.
+
+    Source: Su 2019.
+
+    Example:
+        >>> x = torch.randn(1, 6, 8)
+        >>> (AtrousAttention(2).weights(x, x)[0, 3] > 0).int()
+        tensor([0, 1, 0, 1, 0, 1], dtype=torch.int32)
     """
 
     def __init__(self, rate: int, causal: bool = False):
         super().__init__(masks.atrous(rate), causal)
         self.rate = rate
 
-    def parts(self, queries: int, keys: int) -> list[TileGroup]:
-        """Classes alone; inside, all see all, if they may look ahead."""
-        return [
-            (atrous_tiles(queries, keys, self.rate), self.rule if self.causal else None)
-        ]
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """One group of classes. Only a causal class needs a rule inside."""
+        rule = self.rule if self.causal else None
+        return [TileGroup(atrous_tiles(queries, keys, self.rate), rule)]
 
 
 class SparseAttention(TiledAttention):
-    """Each position looks at its neighbours and at every ``rate``-th one: local or atrous, in one softmax.
+    """Each position attends to its neighbours and to every ``rate``-th position, in one softmax.
 
     ::
 
         |i − j| ≤ radius or (i − j) mod rate = 0
 
-    The two parts are computed apart and joined, where each key counts once. Source: Su 2019. If ``causal``,
-    and with radius and rate alike, it is the strided attention of Child et al. 2019, section 4.3.
+    The local and the atrous part are computed separately and merged by log-sum-exp; each
+    key counts once.
+
+    Args:
+        radius: how far a neighbour may be.
+        rate: the distance between the other positions.
+        causal: whether to mask later keys as well. With ``radius`` = ``rate``, it is
+            then the strided attention of Child et al. 2019, section 4.3.
 
     Raises:
         ValueError: the radius or the rate is below 1; or as :class:`TiledAttention`.
+        TypeError: as :class:`TiledAttention`, or one of them is not an integer.
+
+    Source: Su 2019.
+
+    Example:
+        >>> x = torch.randn(1, 8, 4)
+        >>> (SparseAttention(radius=1, rate=3).weights(x, x)[0, 3] > 0).int()
+        tensor([1, 0, 1, 1, 1, 0, 1, 0], dtype=torch.int32)
     """
 
     def __init__(self, radius: int, rate: int, causal: bool = False):
@@ -206,21 +280,31 @@ class SparseAttention(TiledAttention):
         self.radius = radius
         self.rate = rate
 
-    def parts(self, queries: int, keys: int) -> list[TileGroup]:
-        """Windows, and classes without what the windows hold."""
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """A group of windows, and one of classes without the keys of the windows."""
         near = masks.local(self.radius)
         right = 0 if self.causal else self.radius
         return [
-            (
+            TileGroup(
                 local_tiles(queries, keys, self.radius, right),
                 masks.intersection(self.rule, near),
             ),
-            (atrous_tiles(queries, keys, self.rate), masks.difference(self.rule, near)),
+            TileGroup(
+                atrous_tiles(queries, keys, self.rate),
+                masks.difference(self.rule, near),
+            ),
         ]
 
 
-def _alike(*inputs: Tensor) -> Sequence[Tensor]:
-    """Query, key and value in one precision, autocast's where they differ, as when only some were cast."""
+def needs_definition() -> bool:
+    """Whether a ``torch.func`` transform or an export is active, which cannot enter a kernel."""
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    return _functorch_is_active()
+
+
+def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:
+    """Query, key and value in one dtype: autocast's, if autocast was applied to some of them."""
     dtypes, device = {x.dtype for x in inputs}, inputs[0].device.type
     if len(dtypes) == 1:
         return inputs
@@ -232,27 +316,26 @@ def _alike(*inputs: Tensor) -> Sequence[Tensor]:
 
 
 def _bias(
-    piece: Tiles,
+    tiles: Tiles,
     rule: RuleFunction | None,
     mask: Tensor | None,
     shape: torch.Size,
     query: Tensor,
 ) -> Float[Tensor, "#b #t #l w"] | None:
-    """What is added to the scores of a piece: 0, or −∞ where rule or mask hide a key."""
+    """What is added to the scores of the tiles: 0, or −∞ where rule or mask hide a key."""
     *batch, queries, keys = shape
-    seen = (
-        None if rule is None else piece.pattern(rule, queries, keys, query.device)[None]
-    )
+    visible = None
+    if rule is not None:
+        visible = tiles.pattern(rule, queries, keys, query.device)[None]  # (1, l, w)
     if mask is not None:
-        tiles = piece.mask(mask.expand(*mask.shape[:-2], queries, keys))
+        masked = tiles.mask(mask.expand(*mask.shape[:-2], queries, keys))
         if mask.shape[-2:-1] != (queries,):
-            tiles = tiles[..., :1, :]  # one row is for all queries: padding
-        seen = tiles if seen is None else tiles & seen
-        if tiles[..., 0, 0, 0].numel() > 1:  # one mask for all is left as it is
-            seen = seen.expand(*batch, *seen.shape[-3:])
-    if seen is None:
+            masked = masked[..., :1, :]  # one row for all queries: padding
+        visible = masked if visible is None else masked & visible
+        if masked[..., 0, 0, 0].numel() > 1:  # one mask for the batch stays one
+            visible = visible.expand(*batch, *visible.shape[-3:])
+    if visible is None:
         return None
-    seen = seen.reshape(
-        -1, *seen.shape[-3:]
-    ).contiguous()  # or the kernel would copy what is wider
-    return query.new_zeros(()).where(seen, -torch.inf)
+    # The kernel would copy a bias that is not contiguous as a wider one.
+    visible = visible.reshape(-1, *visible.shape[-3:]).contiguous()
+    return query.new_zeros(()).where(visible, -torch.inf)

@@ -1,8 +1,8 @@
-"""Synthesizers: attention whose scores never ask the keys (Tay et al. 2021).
+"""Synthesizers (Tay et al. 2021): attention whose scores do not depend on the keys' content.
 
-``heads`` gives each head of a :class:`~companion.attention.multihead.MultiHeadAttention` parameters of its own; without
-it, the heads share them. A sequence may be shorter than ``max_length``: it uses the first positions. Where
-there are fewer queries than keys, they are the last of the sequence, as in cached decoding.
+``heads`` gives each head of a :class:`~companion.attention.multihead.MultiHeadAttention`
+parameters of its own. Without it, all heads use the same. A sequence may be shorter than
+``max_length``; it uses the first positions.
 """
 
 import math
@@ -14,26 +14,33 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import (
+    check_heads,
     check_independent,
     check_inputs,
     check_kind,
     check_last_positions,
     check_mask,
+    check_max_length,
     check_positive,
     check_size,
+    check_table_positions,
     query_positions,
 )
 from companion.attention.base import Attention, masked_softmax
 
 
 class Synthesizer(Attention, ABC):
-    """Scores for each position up to a greatest length, without a look at what stands there.
+    """Scores for each position up to a maximum length, independent of the keys' content.
 
-    Source: Tay et al. 2021, section 3.
+    Args:
+        max_length: the number of positions that have a score.
+        heads: how many heads have parameters of their own; ``None`` for one set.
 
     Raises:
-        ValueError: a size is below 1; the sequence is longer than ``max_length``, there are more queries than
-            keys, or the query does not have the features or the heads announced.
+        ValueError: a size is below 1; the sequence is longer than ``max_length``; or the
+            query does not have the announced features or heads.
+
+    Source: Tay et al. 2021, section 3.
     """
 
     uses_key_position = True
@@ -48,10 +55,13 @@ class Synthesizer(Attention, ABC):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        position: Int[Tensor, "..."] | None,
+        query_position: Int[Tensor, "..."] | None,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
-        """The scores of the first ``keys`` positions, for queries at these positions."""
+        """The scores of the positions 0 to ``keys`` − 1, without a batch if it has no effect.
+
+        Without ``query_position``, the queries are the last of these positions.
+        """
 
     def score(
         self,
@@ -59,7 +69,7 @@ class Synthesizer(Attention, ABC):
         key: Float[Tensor, "*b k e"],
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The score of each position for each query; the content of the keys has no effect."""
+        """The score of each position for each query; of the keys only their number counts."""
         scores = self._scores(query, key, query_position)
         return scores.expand(*query.shape[:-1], key.shape[-2])
 
@@ -68,33 +78,38 @@ class Synthesizer(Attention, ABC):
     ) -> Float[Tensor, "... q k"]:
         """The scores, without the batch where they do not depend on it."""
         keys = key.shape[-2]
-        if keys > self.max_length:
-            raise ValueError(
-                f"the sequence has {keys} positions, but the synthesizer only {self.max_length}"
-            )
-        if self.heads is not None and (query.ndim < 3 or query.shape[-3] != self.heads):
-            raise ValueError(
-                f"a query of shape {tuple(query.shape)} has no axis of {self.heads} heads"
-            )
+        check_max_length("sequence", keys, "the synthesizer", self.max_length)
+        check_heads(query, self.heads)
         if query_position is not None:
             query_position = query_positions(query, keys, query_position)
-            _check_within(query_position, self.max_length)
+            check_table_positions(query_position, self.max_length)
         elif self.uses_query_position:
             check_last_positions(query.shape[-2], keys)
         return self.synthesize(query, query_position, keys)
 
 
 class DenseSynthesizer(Synthesizer):
-    """Each position decides by its own content where to look.
+    """Each position predicts its scores from its own content, by a feed-forward network.
 
     ::
 
         B_i = relu(x_i W_1 + b_1) W_2 + b_2,   a score for each position
 
-    Source: Tay et al. 2021, section 3.1. Our query is the paper's X_i.
+    The query is the paper's X_i.
+
+    Args:
+        size: features of a query, and of the hidden layer.
+        max_length, heads: as in :class:`Synthesizer`.
 
     Raises:
         ValueError: as :class:`Synthesizer`.
+
+    Source: Tay et al. 2021, section 3.1.
+
+    Example:
+        >>> attention, x = DenseSynthesizer(size=4, max_length=9), torch.randn(1, 5, 4)
+        >>> attention.weights(x, x).shape
+        torch.Size([1, 5, 5])
     """
 
     def __init__(self, size: int, max_length: int, heads: int | None = None):
@@ -105,27 +120,40 @@ class DenseSynthesizer(Synthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        position: Int[Tensor, "..."] | None,
+        query_position: Int[Tensor, "..."] | None,
         keys: int,
     ) -> Float[Tensor, "*b q k"]:
-        """What two layers make of each query."""
+        """Two layers on each query."""
         return self.output(self.hidden(query).relu(), keys)
 
 
 class FactorizedDense(Synthesizer):
-    """Dense, with two short answers for a long one: positions form a grid, and each has a row and a column.
+    """A dense synthesizer that scores the rows and the columns of a grid of positions.
 
     ::
 
         h_i = relu(x_i W_1 + b_1),   A_i = h_i W_A + b_A,   B_i = h_i W_B + b_B
         C_i,(r·a + c) = A_i,c · B_i,r,   c < a, r < b
 
-    A is tiled and each entry of B repeated, so that all a·b products differ; were both tiled, no more than
-    the least common multiple of a and b would. Source: Tay et al. 2021, section 3.3. That A and B share the
-    first layer is our reading of the parameters in the paper's table 1, d² + d(a + b).
+    A is tiled and each entry of B repeated, so that all a·b products differ. If both were
+    tiled, there would be at most lcm(a, b) different ones.
+
+    Args:
+        size: features of a query, and of the hidden layer.
+        a, b: columns and rows of the grid; ``max_length`` is a·b.
+        heads: as in :class:`Synthesizer`.
 
     Raises:
-        ValueError: as :class:`Synthesizer`; ``max_length`` is a·b.
+        ValueError: as :class:`Synthesizer`.
+
+    Source: Tay et al. 2021, section 3.3.
+    Deviation: the paper does not say whether A and B have the first layer in common; here
+    they have, which agrees with its count of parameters in table 1, d² + d(a + b).
+
+    Example:
+        >>> attention, x = FactorizedDense(size=4, a=3, b=2), torch.randn(1, 5, 4)
+        >>> attention.max_length, attention.weights(x, x).shape
+        (6, torch.Size([1, 5, 5]))
     """
 
     def __init__(self, size: int, a: int, b: int, heads: int | None = None):
@@ -138,23 +166,27 @@ class FactorizedDense(Synthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        position: Int[Tensor, "..."] | None,
+        query_position: Int[Tensor, "..."] | None,
         keys: int,
     ) -> Float[Tensor, "*b q k"]:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
-        columns = self.A(hidden)
-        rows = self.B(hidden, math.ceil(keys / columns.shape[-1]))
+        columns = self.A(hidden)  # (*b, q, a)
+        rows = self.B(hidden, math.ceil(keys / columns.shape[-1]))  # (*b, q, ≤ b)
         return (rows.unsqueeze(-1) * columns.unsqueeze(-2)).flatten(-2)[..., :keys]
 
 
 class UnconditionalSynthesizer(Synthesizer):
-    """A table of scores that no input changes, so that one softmax serves the whole batch.
+    """A table of scores that is the same for every input, so one softmax serves the batch.
 
-    Source: Tay et al. 2021, section 3.2.
+    Args:
+        max_length, heads: as in :class:`Synthesizer`.
 
     Raises:
-        ValueError: as :class:`Synthesizer`.
+        ValueError: as :class:`Synthesizer`; a ``query_position`` is outside the table; or
+            there are more queries than keys and no ``query_position``.
+
+    Source: Tay et al. 2021, section 3.2.
     """
 
     uses_query_position = True
@@ -166,7 +198,7 @@ class UnconditionalSynthesizer(Synthesizer):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The same for each sequence that has the same mask."""
+        """The same weights for all sequences with the same mask."""
         check_inputs(query, key)
         shared = self._shared_weights(query, key, mask, query_position)
         return shared.expand(*query.shape[:-1], key.shape[-2])
@@ -179,16 +211,20 @@ class UnconditionalSynthesizer(Synthesizer):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The contexts. Where all sequences have the same weights, their values are columns of one matrix."""
+        """The context of each query.
+
+        Where all sequences have the same weights, one matrix product computes all
+        contexts, with the values of the batch side by side as columns.
+        """
         check_inputs(query, key, value)
         if query.shape[:-2] != value.shape[:-2]:
             return super().forward(query, key, value, mask, query_position)
         weights = self._shared_weights(query, key, mask, query_position)
-        alone = value.ndim - weights.ndim
-        if alone <= 0:
+        axes = value.ndim - weights.ndim  # of the batch, which the weights do not have
+        if axes <= 0:
             return weights @ value
-        batch = value.shape[:alone]
-        columns = value.flatten(0, alone - 1).movedim(0, -1).flatten(-2)
+        batch = value.shape[:axes]
+        columns = value.flatten(0, axes - 1).movedim(0, -1).flatten(-2)
         contexts = (weights @ columns).unflatten(-1, (value.shape[-1], batch.numel()))
         return contexts.movedim(-1, 0).unflatten(0, batch)
 
@@ -199,7 +235,7 @@ class UnconditionalSynthesizer(Synthesizer):
         mask: Tensor | None,
         query_position: Tensor | None,
     ) -> Float[Tensor, "... q k"]:
-        """The weights, without the leading axes of the batch in which they are alike."""
+        """The weights, without the leading batch axes along which they are equal."""
         scores = self._scores(query, key, query_position)
         if mask is None:
             return masked_softmax(scores)
@@ -213,120 +249,162 @@ class UnconditionalSynthesizer(Synthesizer):
 
 
 class RandomSynthesizer(UnconditionalSynthesizer):
-    """One learnt table of scores for all inputs: each position knows by heart where to look.
+    """One table of scores, a parameter, initialised at random and the same for all inputs.
 
     ::
 
         B = R
 
-    Source: Tay et al. 2021, section 3.2. R starts from a standard normal distribution.
+    R is initialised from a standard normal distribution.
+
+    Args:
+        max_length, heads: as in :class:`Synthesizer`.
 
     Raises:
-        ValueError: as :class:`Synthesizer`.
+        ValueError: as :class:`UnconditionalSynthesizer`.
+
+    Source: Tay et al. 2021, section 3.2.
+
+    Example:
+        >>> attention, x, y = RandomSynthesizer(9), torch.randn(1, 5, 4), torch.randn(1, 5, 4)
+        >>> torch.equal(attention.weights(x, x), attention.weights(y, y))
+        True
     """
+
+    R: Tensor
 
     def __init__(self, max_length: int, heads: int | None = None):
         super().__init__(max_length, heads)
-        self.R = nn.Parameter(torch.randn(_per_head(heads, max_length, max_length)))
+        self.R = nn.Parameter(torch.empty(_per_head(heads, max_length, max_length)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise R again."""
+        nn.init.normal_(self.R)
 
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        position: Int[Tensor, "..."] | None,
+        query_position: Int[Tensor, "..."] | None,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The queries' rows of R, and the keys' columns."""
-        return _rows(self.R, query, position, keys)[..., :keys]
+        return _rows(self.R, query, query_position, keys)[..., :keys]
 
 
 class FixedRandom(RandomSynthesizer):
-    """A table of scores drawn once and never trained.
+    """A random table of scores that is never trained.
+
+    R is a buffer: it is saved with the model, but is no parameter.
+
+    Args:
+        max_length, heads: as in :class:`Synthesizer`.
+
+    Raises:
+        ValueError: as :class:`UnconditionalSynthesizer`.
 
     Source: Tay et al. 2021, section 3.2.
 
-    Raises:
-        ValueError: as :class:`Synthesizer`.
+    Example:
+        >>> attention = FixedRandom(max_length=9)
+        >>> list(attention.parameters()), attention.R.shape
+        ([], torch.Size([9, 9]))
     """
 
     def __init__(self, max_length: int, heads: int | None = None):
         super().__init__(max_length, heads)
-        self.R.requires_grad_(False)
+        R = self.R.detach()
+        del self.R
+        self.register_buffer("R", R)
 
 
 class FactorizedRandom(UnconditionalSynthesizer):
-    """A learnt table of low rank: the product of two thin matrices.
+    """A random table of low rank: the product of two thin matrices, which are parameters.
 
     ::
 
         B = R_1 R_2ᵀ
 
-    Source: Tay et al. 2021, section 3.3; ``rank`` is the paper's k. The entries start with a variance of
-    1/√rank, so that those of B start with a variance of 1.
+    The entries are initialised with a variance of 1/√rank, so that those of B have a
+    variance of 1.
+
+    Args:
+        max_length, heads: as in :class:`Synthesizer`.
+        rank: the paper's k.
 
     Raises:
-        ValueError: as :class:`Synthesizer`.
+        ValueError: as :class:`UnconditionalSynthesizer`.
+
+    Source: Tay et al. 2021, section 3.3.
+
+    Example:
+        >>> attention = FactorizedRandom(max_length=9, rank=2)
+        >>> sum(parameter.numel() for parameter in attention.parameters())
+        36
     """
 
     def __init__(self, max_length: int, rank: int = 8, heads: int | None = None):
         super().__init__(max_length, heads)
         check_positive(rank=rank)
-        self.R_1 = nn.Parameter(
-            torch.randn(_per_head(heads, max_length, rank)) * rank**-0.25
-        )
-        self.R_2 = nn.Parameter(
-            torch.randn(_per_head(heads, max_length, rank)) * rank**-0.25
-        )
+        self.R_1 = nn.Parameter(torch.empty(_per_head(heads, max_length, rank)))
+        self.R_2 = nn.Parameter(torch.empty(_per_head(heads, max_length, rank)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Initialise R_1 and R_2 again."""
+        for factor in (self.R_1, self.R_2):
+            factor.normal_().mul_(factor.shape[-1] ** -0.25)
 
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        position: Int[Tensor, "..."] | None,
+        query_position: Int[Tensor, "..."] | None,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The product of the queries' rows of R_1 with the keys' rows of R_2."""
-        return _rows(self.R_1, query, position, keys) @ self.R_2[..., :keys, :].mT
+        return _rows(self.R_1, query, query_position, keys) @ self.R_2[..., :keys, :].mT
 
 
 class Mixture(Attention):
-    """Several attentions' scores, mixed in shares that are learnt.
+    """A weighted sum of the scores of several attentions, with weights that are learned.
 
     ::
 
         B = Σ_n α_n B_n,   α = softmax(logits)
 
-    Source: Tay et al. 2021, section 3.4. Any attentions of which each takes the source itself as key can be
-    mixed, dot-product attention among them; the shares start alike.
+    All weights α are equal at initialisation.
+
+    Args:
+        attentions: any attentions whose key is the source itself, such as
+            :class:`~companion.attention.scores.ScaledDot`.
 
     Raises:
-        ValueError: there is nothing to mix, or one of the attentions projects its source; or as the
+        ValueError: there is no attention, or one of them projects its source; or as the
             attentions.
-        TypeError: what is to be mixed is no :class:`~companion.attention.base.Attention`, or one that hides keys
-            by a rule of its own, which would be lost: only scores are mixed.
+        TypeError: one is no :class:`~companion.attention.base.Attention`, or has a mask
+            of its own, which would be lost because only scores are mixed.
+
+    Source: Tay et al. 2021, section 3.4.
+
+    Example:
+        >>> from companion.attention import ScaledDot
+        >>> attention, x = Mixture(ScaledDot(), RandomSynthesizer(9)), torch.randn(1, 5, 4)
+        >>> attention.weights(x, x).shape
+        torch.Size([1, 5, 5])
     """
 
     def __init__(self, *attentions: Attention):
         super().__init__()
-        if not attentions:
-            raise ValueError("a mixture needs at least one attention, not 0")
-        for number, attention in enumerate(attentions):
-            check_kind(self, attention, Attention)
-            check_independent(
-                self,
-                attention,
-                "has_own_mask",
-                because="only its scores are used, so the rule would be lost",
-            )
-            if type(attention).project is not Attention.project:
-                name = (
-                    f"{type(attention).__name__} (number {number} of {len(attentions)})"
-                )
-                raise ValueError(
-                    f"a mixture takes the source itself as key, but {name} projects it first"
-                )
+        _check_mixable(self, attentions)
         self.attentions: Any = nn.ModuleList(attentions)
         self.uses_query_position = any(x.uses_query_position for x in attentions)
         self.uses_key_position = any(x.uses_key_position for x in attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
+
+    def reset_parameters(self) -> None:
+        """Make the weights of the mixture equal again."""
+        nn.init.zeros_(self.logits)
 
     def score(
         self,
@@ -334,38 +412,67 @@ class Mixture(Attention):
         key: Float[Tensor, "*b k e"],
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The mixed scores."""
-        shares = self.logits.softmax(0)
+        """The weighted sum of the scores."""
+        weights = self.logits.softmax(0)
         scores = [x.score_at(query, key, query_position) for x in self.attentions]
         return torch.stack(
-            [share * score for share, score in zip(shares, scores, strict=True)]
+            [weight * score for weight, score in zip(weights, scores, strict=True)]
         ).sum(0)
 
 
 class HeadLinear(nn.Module):
-    """A linear map, another for each head if there are heads; it starts as ``nn.Linear`` does.
+    """A linear map, or one for each head; it is initialised as ``nn.Linear``.
+
+    ::
+
+        y = x W + b
+
+    Args:
+        size, output: features of x and of y.
+        heads: as in :class:`Synthesizer`.
 
     Raises:
-        ValueError: a size is below 1, or what it maps has another number of features than ``size``.
+        ValueError: a size is below 1, or x does not have ``size`` features.
     """
 
     def __init__(self, size: int, output: int, heads: int | None):
         super().__init__()
         check_positive(size=size, output=output)
-        bound = size**-0.5
-        self.weight = nn.Parameter(
-            torch.empty(_per_head(heads, size, output)).uniform_(-bound, bound)
-        )
-        self.bias = nn.Parameter(
-            torch.empty(_per_head(heads, 1, output)).uniform_(-bound, bound)
-        )
+        self.weight = nn.Parameter(torch.empty(_per_head(heads, size, output)))
+        self.bias = nn.Parameter(torch.empty(_per_head(heads, 1, output)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise weight and bias again, uniformly in ±1/√size."""
+        bound = self.weight.shape[-2] ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(
         self, x: Float[Tensor, "*b n d"], outputs: int | None = None
     ) -> Float[Tensor, "*b n e"]:
-        """``x W + b``, or the first ``outputs`` features of it alone."""
+        """``x W + b``, or only its first ``outputs`` features."""
         check_size("query", x, self.weight.shape[-2])
         return x @ self.weight[..., :outputs] + self.bias[..., :outputs]
+
+
+def _check_mixable(owner: nn.Module, attentions: tuple[Attention, ...]) -> None:
+    """Refuse attentions whose scores cannot be added."""
+    if not attentions:
+        raise ValueError("a mixture needs at least one attention, not 0")
+    for number, attention in enumerate(attentions):
+        check_kind(owner, attention, Attention)
+        check_independent(
+            owner,
+            attention,
+            "has_own_mask",
+            because="only scores are mixed, so the mask would be lost",
+        )
+        if type(attention).project is not Attention.project:
+            name = f"{type(attention).__name__} (number {number} of {len(attentions)})"
+            raise ValueError(
+                f"a mixture takes the source itself as key, but {name} projects it first"
+            )
 
 
 def _per_head(heads: int | None, *sizes: int) -> tuple[int, ...]:
@@ -375,19 +482,9 @@ def _per_head(heads: int | None, *sizes: int) -> tuple[int, ...]:
 def _rows(
     table: Float[Tensor, "*h n d"], query: Tensor, position: Tensor | None, keys: int
 ) -> Float[Tensor, "... q d"]:
-    """The rows of a table, or of one a head, at the queries' positions."""
+    """The rows of a table, or of one for each head, at the positions of the queries."""
     if position is None:  # the last of the keys
         return table[..., keys - query.shape[-2] : keys, :]
     if table.ndim == 2:
         return table[position]
     return table[torch.arange(len(table), device=table.device)[:, None], position]
-
-
-def _check_within(position: Tensor, length: int) -> None:
-    """Refuse positions outside a table; on a GPU or compiled, PyTorch's own error."""
-    if position.device.type == "cpu" and not torch.compiler.is_compiling():
-        low, high = (int(x) for x in position.aminmax())
-        if low < 0 or high >= length:
-            raise ValueError(
-                f"positions {low} to {high} are asked for, but the table has {length}"
-            )

@@ -1,1 +1,1 @@
-"""How sparse attention is computed: tiles of a sequence, merged softmaxes, and block masks."""
+"""How sparse attention is computed: tiles of a sequence, merged softmaxes, block masks."""

@@ -1,6 +1,6 @@
-"""Scaled dot-product attention over keys that are looked at in parts: one softmax, and no scores are kept."""
+"""Scaled dot-product attention over groups of tiles: one softmax, of which no scores are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,19 +10,27 @@ from torch.autograd.function import once_differentiable
 
 from companion.attention.kernels.tiling import Tiles
 
-TilePartition = Sequence[Tiles]  #: pieces that hold each query once
+# Private to PyTorch, so they may be missing; plain operations then take their place.
+_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+_flash: Any = getattr(torch.ops.aten, _FLASH, None)
+_flash_backward: Any = getattr(torch.ops.aten, _FLASH + "_backward", None)
 
 
 class MergedAttention(torch.autograd.Function):
-    """One softmax over the keys of all parts. No key of a query may be in two of them.
+    """One softmax over the keys of all tile groups; no pair of positions may be in two groups.
 
-    Each part gives its contexts, and the logarithm of what its softmax divided by. Two parts become one by::
+    Each group computes its contexts and the logarithm of its softmax's denominator. Two
+    groups are merged by::
 
-        lse = log(exp lse_1 + exp lse_2),   context = exp(lse_1 − lse) context_1 + exp(lse_2 − lse) context_2
+        lse = log(exp lse_1 + exp lse_2)
+        context = exp(lse_1 − lse) context_1 + exp(lse_2 − lse) context_2
 
-    For the gradient each piece computes its weights anew, exp(score − lse) from the common ``lse``: nothing
-    but inputs, contexts and ``lse`` is kept. Like the fused kernels, it can be differentiated once. Source:
-    Dao et al. 2022, section 3.1, where the parts come one after the other.
+    For the gradient, all tiles compute their weights again, as exp(score − lse) with the
+    merged ``lse``. Only inputs, contexts and ``lse`` are kept. As with PyTorch's fused
+    kernels, the gradient can be taken once.
+
+    Source: Dao et al. 2022, section 3.1.
+    Deviation: the paper merges blocks one by one; each group is computed first and merged as a whole.
     """
 
     @staticmethod
@@ -31,20 +39,20 @@ class MergedAttention(torch.autograd.Function):
         query: Float[Tensor, "b q d"],
         key: Float[Tensor, "b k d"],
         value: Float[Tensor, "b k v"],
-        parts: Sequence[TilePartition],
+        groups: Sequence[Sequence[Tiles]],
         *biases: Float[Tensor, "_ _ _ _"] | None,
     ) -> Float[Tensor, "b q v"]:
-        """The contexts; each piece, in the order of the parts, has a bias: 0, or −∞ where it may not look."""
+        """The contexts. There is a bias for each element of each group, in their order."""
         remaining = iter(biases)
         (context, lse), *others = (
-            _attend_group(part, query, key, value, remaining) for part in parts
+            _attend_group(group, query, key, value, remaining) for group in groups
         )
         for other, other_lse in others:
-            share = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
-            context.lerp_(other, share.to(context.dtype))
+            weight = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
+            context.lerp_(other, weight.to(context.dtype))
             lse = torch.logaddexp(lse, other_lse)
         ctx.save_for_backward(query, key, value, context, _finite(lse), *biases)
-        ctx.pieces = [piece for part in parts for piece in part]
+        ctx.tiles = [tiles for group in groups for tiles in group]
         return context
 
     @staticmethod
@@ -52,39 +60,43 @@ class MergedAttention(torch.autograd.Function):
     def backward(
         ctx: Any, gradient: Float[Tensor, "b q v"]
     ) -> tuple[Tensor | None, ...]:
-        """What each piece gives to query, key and value, added where it was cut from."""
+        """The gradients of all tiles, added at the positions they were cut from."""
         query, key, value, context, lse, *biases = ctx.saved_tensors
-        found = tuple(torch.zeros_like(x) for x in (query, key, value))
-        for (queries, keys), bias in zip(ctx.pieces, biases, strict=True):
-            upon = (
+        totals = tuple(torch.zeros_like(x) for x in (query, key, value))
+        for (queries, keys), bias in zip(ctx.tiles, biases, strict=True):
+            gradients = tile_attention_backward(
                 queries.cut(gradient),
                 queries.cut(context),
                 queries.cut(lse),
                 queries.cut(query),
+                keys.cut(key),
+                keys.cut(value),
+                bias,
             )
-            gradients = tile_attention_backward(
-                *upon, keys.cut(key), keys.cut(value), bias
-            )
-            for x, cut, part in zip(
-                found, (queries, keys, keys), gradients, strict=True
+            for total, cut, part in zip(
+                totals, (queries, keys, keys), gradients, strict=True
             ):
-                cut.add(x, part)
-        return *found, None, *(None for _ in biases)
+                cut.add(total, part)
+        return *totals, None, *(None for _ in biases)
 
 
 def _attend_group(
-    part: TilePartition, query: Tensor, key: Tensor, value: Tensor, biases: Any
+    group: Sequence[Tiles],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    biases: Iterator[Tensor | None],
 ) -> tuple[Tensor, Tensor]:
-    """The contexts and ``lse`` of one part, each piece's where its queries were cut from."""
+    """The contexts and ``lse`` of one group, at the positions of their queries."""
     wide = torch.promote_types(query.dtype, torch.float32)
     context = query.new_empty(*query.shape[:-1], value.shape[-1])
     lse = query.new_empty(*query.shape[:-1], 1, dtype=wide)
-    for queries, keys in part:
-        pieces = tile_attention(
+    for queries, keys in group:
+        tile_context, tile_lse = tile_attention(
             queries.cut(query), keys.cut(key), keys.cut(value), next(biases)
         )
-        queries.put(context, pieces[0])
-        queries.put(lse, pieces[1])
+        queries.put(context, tile_context)
+        queries.put(lse, tile_lse)
     return context, lse
 
 
@@ -94,22 +106,20 @@ def tile_attention(
     value: Float[Tensor, "b t w v"],
     bias: Float[Tensor, "#b #t #l w"] | None,
 ) -> tuple[Float[Tensor, "b t l v"], Float[Tensor, "b t l 1"]]:
-    """Many small attentions at once.
+    """Scaled dot-product attention in each of t tiles, with its log-sum-exp.
 
     ::
 
         score_ij = q_iᵀ k_j / √d + bias_ij,   lse_i = log Σ_j exp(score_ij)
-        context_i = Σ_j exp(score_ij − lse_i) v_j,   or zero where no key is seen
+        context_i = Σ_j exp(score_ij − lse_i) v_j,   or zero where every key is masked
 
-    On a CPU it is the kernel of PyTorch's ``scaled_dot_product_attention``, which does not give ``lse`` away.
+    On a CPU it is the kernel behind PyTorch's ``scaled_dot_product_attention``, which
+    does not return ``lse``.
     """
-    if _fused(query, value):
-        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        context, lse = kernel(query, key, value, attn_mask=bias)
-        if bias is not None:
-            lse = lse.masked_fill(
-                bias.amax(-1) == -torch.inf, -torch.inf
-            )  # the kernel leaves 0
+    if _uses_flash(query, value):
+        context, lse = _flash(query, key, value, attn_mask=bias)
+        if bias is not None:  # for a fully masked query the kernel returns 0
+            lse = lse.masked_fill(bias.amax(-1) == -torch.inf, -torch.inf)
         return context, lse.unsqueeze(-1)
     scores = _scores(query, key, bias)
     lse = scores.logsumexp(-1, keepdim=True)
@@ -127,41 +137,34 @@ def tile_attention_backward(
 ) -> tuple[
     Float[Tensor, "b t l d"], Float[Tensor, "b t w d"], Float[Tensor, "b t w v"]
 ]:
-    """The gradients of query, key and value. ``context`` and ``lse`` may be of more keys than are here.
+    """The gradients of query, key and value of each tile.
 
     ::
 
         weight_ij = exp(score_ij − lse_i),   ∂score_ij = weight_ij ∂context_iᵀ (v_j − context_i)
 
+    ``context`` and ``lse`` may include keys of other tiles.
+
     Source: Dao et al. 2022, appendix B.2.
     """
-    if _fused(query, value):
-        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        return kernel(
-            gradient,
-            query,
-            key,
-            value,
-            context,
-            lse.squeeze(-1),
-            0.0,
-            False,
-            attn_mask=bias,
-        )
+    if _uses_flash(query, value):
+        inputs = (gradient, query, key, value, context, lse.squeeze(-1))
+        return _flash_backward(*inputs, 0.0, False, attn_mask=bias)
     weights = _weights(_scores(query, key, bias), lse)
-    wide = gradient.to(
-        weights.dtype
-    )  # the difference of two products may be tiny, or 0
+    # The difference of the two products may be tiny.
+    wide = gradient.to(weights.dtype)
     inner = (wide * context).sum(-1, keepdim=True)
-    to_scores = (
-        weights * (wide @ value.to(wide.dtype).mT - inner) * query.shape[-1] ** -0.5
-    )
+    to_weights = wide @ value.to(wide.dtype).mT - inner
+    to_scores = weights * to_weights * query.shape[-1] ** -0.5
     weights, to_scores = weights.to(value.dtype), to_scores.to(query.dtype)
     return to_scores @ key, to_scores.mT @ query, weights.mT @ gradient
 
 
-def _fused(query: Tensor, value: Tensor) -> bool:
-    return query.device.type == "cpu" and query.shape[-1] == value.shape[-1]
+def _uses_flash(query: Tensor, value: Tensor) -> bool:
+    """Whether the kernel is there and computes these: on a CPU, with values of the query's size."""
+    available = _flash is not None and _flash_backward is not None
+    on_cpu = query.device.type == "cpu"
+    return available and on_cpu and query.shape[-1] == value.shape[-1]
 
 
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
@@ -175,5 +178,5 @@ def _weights(scores: Tensor, lse: Tensor) -> Tensor:
 
 
 def _finite(lse: Tensor) -> Tensor:
-    """With 0 for a query that sees no key, so that exp(−∞ − lse) is zero and not NaN."""
+    """0 in place of −∞, where every key is masked, so that exp(−∞ − lse) is zero and not NaN."""
     return lse.masked_fill(lse == -torch.inf, 0)
