@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from companion.attention import Attention, masked_softmax
-from companion.notebook import show_source
 from companion.visualization import (
     curves,
     heatmap,
@@ -368,36 +366,3 @@ def test_long_sentences_draw_without_a_warning():
 
 def test_visible_shows_blanks():
     assert [visible(token) for token in ("a", " ", "", "\t\n")] == ["a", "␣", "∅", "␣␣"]
-
-
-def test_show_source_is_the_very_source_and_runs():
-    shown = show_source(masked_softmax, Attention.forward)
-    assert repr(shown).startswith("def masked_softmax(")
-    assert "\n\n\ndef forward(" in repr(shown)
-    assert shown._repr_markdown_() == f"```python\n{shown!r}\n```"
-    compile(repr(shown), "shown", "exec")
-
-
-def test_show_source_fences_code_that_holds_a_fence():
-    def example():
-        """```"""
-
-    assert show_source(example)._repr_markdown_().startswith("````python\n")
-
-
-@pytest.mark.parametrize("thing", [3, len])
-def test_show_source_refuses_what_has_no_source(thing):
-    with pytest.raises(TypeError, match=f"not {type(thing).__name__}"):
-        show_source(thing)
-
-
-def test_show_source_of_code_that_was_never_in_a_file_says_so():
-    made = {}
-    exec("def example(): pass", made)
-    with pytest.raises(OSError, match="source code"):
-        show_source(made["example"])
-
-
-def test_show_source_of_nothing_is_refused():
-    with pytest.raises(TypeError, match="at least one"):
-        show_source()
