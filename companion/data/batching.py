@@ -1,4 +1,4 @@
-"""Sentence pairs as padded batches of similar length, found by the number of the step."""
+"""Sentence pairs as padded batches of similar length, indexed by the training step."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,28 +10,41 @@ from torch import Tensor
 from companion.data.examples import Shuffled, check_batches, cut
 from companion.data.vocabulary import BOS, EOS, PAD, pad
 
-#: A sentence pair in numbers, without ``<bos>`` and ``<eos>``.
+#: A sentence pair as token ids, without ``<bos>`` and ``<eos>``.
 Encoded = tuple[Sequence[int], Sequence[int]]
 _BATCHES_IN_A_POOL = 50
 
 
 class Batch(NamedTuple):
-    """Source sentences, and target sentences from ``<bos>`` to ``<eos>``, each filled up with padding."""
+    """Source sentences, and target sentences from ``<bos>`` to ``<eos>``, both padded."""
 
     source: Int[Tensor, "b k"]
     target: Int[Tensor, "b t"]
 
 
 class Batches(Shuffled):
-    """Sentence pairs :class:`~companion.data.examples.Shuffled` so that batches hold little padding.
+    """Shuffled sentence pairs in batches of similar length, which need little padding.
 
-    A step gives a :class:`Batch`. Every epoch the pairs are shuffled, cut into pools, and sorted by length
-    within a pool, so that a batch holds sentences of similar length; then the batches are shuffled. A pair
-    comes once an epoch. Targets are given without ``<bos>`` and ``<eos>``, which are added here.
+    ``batches[step]`` is a :class:`Batch`. In each epoch the pairs are shuffled, cut
+    into pools, and sorted by length within each pool; the batches cut from the pools
+    are then shuffled. Each pair occurs once per epoch. ``<bos>`` and ``<eos>`` are added
+    to the targets.
+
+    Args:
+        pairs: sentence pairs as token ids; targets without ``<bos>`` and ``<eos>``.
+        batch_size: pairs in a batch.
+        seed: for the shuffling; at least 0.
 
     Raises:
-        ValueError: there are no pairs, the batch size is below 1, a source sentence is empty, a sentence has
-            padding in it, or a target sentence has ``<bos>`` or ``<eos>`` already.
+        TypeError: the batch size or the seed is not an integer.
+        ValueError: there are no pairs, the batch size is below 1, the seed is negative,
+            a source sentence is empty, a sentence contains padding, or a target sentence
+            has ``<bos>`` or ``<eos>`` already.
+
+    Example:
+        >>> batches = Batches([([7, 8], [5]), ([9], [6, 4])], batch_size=2, seed=0)
+        >>> batches[0].source.shape, batches[0].target.shape
+        (torch.Size([2, 2]), torch.Size([2, 4]))
     """
 
     def __init__(self, pairs: Sequence[Encoded], batch_size: int, seed: int):
@@ -40,11 +53,9 @@ class Batches(Shuffled):
         self._lengths = _lengths(pairs)
 
     def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
+        rows = generator.permutation(len(self.examples))
         batches = []
-        for pool in cut(
-            generator.permutation(len(self.examples)),
-            _BATCHES_IN_A_POOL * self.batch_size,
-        ):
+        for pool in cut(rows, _BATCHES_IN_A_POOL * self.batch_size):
             batches += cut(pool[np.lexsort(self._lengths[:, pool])], self.batch_size)
         return [batches[i] for i in generator.permutation(len(batches))]
 
@@ -52,16 +63,16 @@ class Batches(Shuffled):
 def in_order(
     pairs: Sequence[Encoded], batch_size: int
 ) -> Iterator[tuple[list[int], Batch]]:
-    """Every pair once, from short to long: batches, each with the rows of ``pairs`` that it holds.
+    """Every pair once, from short to long, in batches with their rows in ``pairs``.
 
-    What a model answers to a batch can so be put back where it belongs::
+    The rows put a model's predictions back into the order of the pairs::
 
         for rows, batch in in_order(pairs, 64):
-            for row, answer in zip(rows, model(batch.source)):
-                answers[row] = answer
+            for row, prediction in zip(rows, model(batch.source)):
+                predictions[row] = prediction
 
     Raises:
-        ValueError: as :class:`Batches`.
+        TypeError, ValueError: as :class:`Batches`.
     """
     check_batches(pairs, batch_size)
     _check(pairs)
@@ -91,7 +102,7 @@ def _check(pairs: Sequence[Encoded]) -> None:
 
 
 def _lengths(pairs: Sequence[Encoded]) -> np.ndarray:
-    """Keys for ``lexsort``: the length of the target (a decoder's steps), and among equals of the source."""
+    """Keys for ``lexsort``: the target's length (decoder steps), then the source's."""
     return np.array([[len(source), len(target)] for source, target in pairs]).T
 
 

@@ -1,8 +1,9 @@
-"""Which library does a docstring come from? Real documents that are on every machine that runs this book.
+"""Which library does a docstring come from? Real documents that are on every machine.
 
-The docstrings of Python itself, NumPy, PyTorch and Matplotlib, read from their files without importing them.
-What would give the library away at once is deleted: its name, headings, examples at the prompt with what they
-print, and punctuation. It is deleted and not masked, for a mask in its place would tell as much.
+The docstrings of Python itself, NumPy, PyTorch and Matplotlib are read from their files
+without importing them. What would identify the library at once is deleted: its name,
+headings, interactive examples with their output, and punctuation. It is deleted rather
+than masked, because a mask token would reveal as much.
 """
 
 import ast
@@ -16,19 +17,20 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from companion._checks import check_fraction, check_positive, check_seed
+
 _STDLIB = "python"
-#: The libraries, Python itself among them.
+#: The libraries, including Python itself.
 LIBRARIES = (_STDLIB, "numpy", "torch", "matplotlib")
-COUNT = 1000  #: documents of each library, by default
+COUNT = 1000  #: the default number of documents of each library
 _FEWEST_WORDS, _FEWEST_SENTENCES = 20, 2
-_ROLE = re.compile(r":[\w:+-]+:(?=`)")  # what Sphinx calls a role, as in :class:`Path`
-_EXAMPLE = re.compile(
-    r"^[ \t]*>>>.*(\n[ \t]*\S.*)*", re.MULTILINE
-)  # to the next blank line, as in doctest
+# A role of Sphinx, such as :class:`Path`.
+_ROLE = re.compile(r":[\w:+-]+:(?=`)")
+# An example up to the next blank line, as in doctest.
+_EXAMPLE = re.compile(r"^[ \t]*>>>.*(\n[ \t]*\S.*)*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^\s*(\.\.\.(\s|$)|\.\. ).*$", re.MULTILINE)
-_RULE = re.compile(
-    r"^.*\n\s*[-=~^*]{3,}\s*$", re.MULTILINE
-)  # a heading and the line under it
+# A heading and the line under it.
+_RULE = re.compile(r"^.*\n\s*[-=~^*]{3,}\s*$", re.MULTILINE)
 _HEADING = re.compile(
     r"^\s*(Args|Arguments|Parameters|Returns|Raises|Examples?|Notes?|Shape)::?\s*$",
     re.M | re.I,
@@ -43,19 +45,18 @@ _GIVEAWAYS = frozenset(
     matplotlib mpl pyplot plt axes rcparams rc artist artists
     """)
 )
-_NAME_WORD = re.compile(
-    r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"
-)  # of get_file_name, or of GetHTTPName
-_BESIDE = re.compile(
+# The words of get_file_name, or of GetHTTPName.
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_EXCLUDED = re.compile(
     r"(^|/)(_?tests?|site-packages|dist-packages|idlelib|lib2to3)(/|_|\.)"
 )
 
 
 class Document(NamedTuple):
-    """A docstring as sentences of words: of what library, in which of its files, and what is so described.
+    """The docstring of a function, class or module, as sentences of words.
 
-    ``name`` is the name of the function, class or module in words: ``get_file_name`` has three. A package is
-    named by its folder.
+    ``name`` is the name of what is described, in words: ``get_file_name`` has three. A
+    package is named by its folder.
     """
 
     library: str
@@ -65,25 +66,24 @@ class Document(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words in one row, for a model that knows no sentences."""
+        """All words in one sequence, for models without sentences."""
         return tuple(word for sentence in self.sentences for word in sentence)
 
 
 def documents(
     count: int = COUNT, libraries: Sequence[str] = LIBRARIES
 ) -> list[Document]:
-    """So many docstrings of each library, or all if it has fewer; always the same ones of one version of it.
+    """``count`` docstrings of each library, or all if it has fewer.
 
-    Kept are docstrings of at least 20 words in at least two sentences, none twice in a library. Files are
-    read in an order that is fixed, but mixed, and no more of them than are needed.
+    Only docstrings of at least 20 words in at least two sentences are kept, without
+    duplicates within a library. Files are read in a fixed random order, and no more than
+    are needed, so that the same version of a library always gives the same documents.
 
     Raises:
-        ValueError: fewer than one document is asked for, or a library is not installed as a folder of files.
+        TypeError: the count is not an integer.
+        ValueError: it is below 1, or a library is not installed as a folder of files.
     """
-    if count < 1:
-        raise ValueError(
-            f"at least one document of each library must be asked for, not {count}"
-        )
+    check_positive(count=count)
     return [
         document
         for library in libraries
@@ -92,7 +92,14 @@ def documents(
 
 
 def sentences(docstring: str) -> tuple[tuple[str, ...], ...]:
-    """The sentences of a docstring, in small letters, without examples, headings, figures and giveaways."""
+    """The sentences of a docstring in lower case, as words.
+
+    Examples, headings, numbers and words that identify a library are removed.
+
+    Example:
+        >>> sentences("A torch tensor of numpy. It is not Python's own.")
+        (('a', 'of'), ('it', 'is', 'not', 's', 'own'))
+    """
     for pattern in (_EXAMPLE, _DIRECTIVE, _RULE, _HEADING, _ROLE):
         docstring = pattern.sub(" ", docstring)
     parts = _END.split(docstring.lower())
@@ -104,37 +111,40 @@ def sentences(docstring: str) -> tuple[tuple[str, ...], ...]:
 
 
 def split(
-    found: Sequence[Document], share: float, seed: int
+    documents: Sequence[Document], fraction: float, seed: int
 ) -> tuple[list[Document], list[Document]]:
-    """Documents to train on, and those of other files to test with: a ``share`` of each library's files.
+    """Training documents, and test documents of other files.
+
+    Args:
+        documents: the documents to split.
+        fraction: the part of each library's files to test with.
+        seed: for the choice of the test files; at least 0.
 
     Raises:
-        ValueError: the share is not between 0 and 1, or leaves one side without a file of some library.
+        TypeError: the fraction is not a number, or the seed not an integer.
+        ValueError: the fraction is not between 0 and 1, or leaves one side without a
+            file of some library, or the seed is negative.
     """
-    if not 0 < share < 1:
-        raise ValueError(
-            f"the share to hold out must lie between 0 and 1, but is {share}"
-        )
+    check_fraction(fraction)
+    check_seed(seed)
     generator = random.Random(seed)
-    held_out: set[tuple[str, str]] = set()
-    for library in sorted({document.library for document in found}):
+    test_files: set[tuple[str, str]] = set()
+    for library in sorted({document.library for document in documents}):
         files = sorted(
-            {document.file for document in found if document.library == library}
+            {document.file for document in documents if document.library == library}
         )
-        count = round(share * len(files))
+        count = round(fraction * len(files))
         if not 0 < count < len(files):
             raise ValueError(
-                f"a share of {share} of the {len(files)} files of {library} holds out {count}"
+                f"a fraction of {fraction} of the {len(files)} files of {library} leaves "
+                f"{len(files) - count} to train on and {count} to test with"
             )
-        held_out |= {(library, file) for file in generator.sample(files, count)}
-    train = [
-        document
-        for document in found
-        if (document.library, document.file) not in held_out
-    ]
-    return train, [
-        document for document in found if (document.library, document.file) in held_out
-    ]
+        test_files |= {(library, file) for file in generator.sample(files, count)}
+    train, test = list[Document](), list[Document]()
+    for document in documents:
+        side = test if (document.library, document.file) in test_files else train
+        side.append(document)
+    return train, test
 
 
 def _documents(library: str) -> Iterator[Document]:
@@ -155,10 +165,10 @@ def _documents(library: str) -> Iterator[Document]:
 
 
 def _files(root: Path) -> list[str]:
-    """All but tests and what is installed beside the library; mixed, so that the first are a fair sample."""
+    """The Python files except tests and other packages, in a fixed random order."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     names = [
-        name for name in names if not _BESIDE.search(name) and (root / name).is_file()
+        name for name in names if not _EXCLUDED.search(name) and (root / name).is_file()
     ]
     if not names:
         raise ValueError(f"there are no Python files in {root}")
@@ -182,18 +192,13 @@ def _folder(library: str) -> Path:
 
 
 def _docstrings(code: bytes, module: str) -> Iterator[tuple[str, str]]:
-    """What is described, by its name, and its docstring. The code itself says in which encoding it is."""
+    """The name of what is described, and its docstring; the code declares its encoding."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in other people's strings
+        warnings.simplefilter("ignore")  # about invalid escapes in strings
         try:
             tree = ast.parse(code)
-        except (
-            SyntaxError,
-            ValueError,
-            RecursionError,
-            MemoryError,
-        ):  # for another Python, or too deep
-            return
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return  # written for another Python, or nested too deeply
     for node in ast.walk(tree):
         if isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,4 +1,4 @@
-"""Examples of any kind as batches: shuffled and found by the number of the step, or one after the other."""
+"""Examples of any kind as batches: shuffled and indexed by the step, or in order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,11 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
+from companion._checks import check_integers, check_positive, check_seed
+
 
 class Labelled(NamedTuple):
-    """What a classifier is called with, as ``model(*inputs)``, and the number of each example's class."""
+    """What a classifier is called with, ``model(*inputs)``, and each example's label."""
 
     inputs: tuple[Tensor, ...]
     labels: Int[Tensor, " b"]
@@ -20,27 +22,39 @@ Collate = Callable[[list[Any]], Any]
 
 
 class Shuffled:
-    """Training batches without end: ``batches[step]`` is a pure function of what the constructor was given.
+    """An infinite sequence of training batches: ``batches[step]`` depends on the step alone.
 
-    Every epoch the examples are shuffled and cut into batches, and each comes once. ``collate`` makes a batch
-    of a list of examples, whatever these are. Nothing is remembered between steps, so training that stopped
-    goes on at ``batches[step]``.
+    The examples are shuffled anew in each epoch, and each occurs once per epoch. No
+    state is kept between steps, so that a training run that was interrupted resumes at
+    ``batches[step]``.
+
+    Args:
+        examples: the examples, of any kind.
+        collate: makes a batch of a list of examples.
+        batch_size: examples in a batch; the last one of an epoch may have fewer.
+        seed: for the shuffling; at least 0.
 
     Raises:
-        ValueError: there are no examples, or the batch size is below 1.
+        TypeError: the batch size or the seed is not an integer.
+        ValueError: there are no examples, the batch size is below 1, or the seed is
+            negative.
+
+    Example:
+        >>> batches = Shuffled("abcde", "".join, batch_size=2, seed=0)
+        >>> batches.steps_in_epoch
+        3
+        >>> sorted(batches[0] + batches[1] + batches[2])
+        ['a', 'b', 'c', 'd', 'e']
     """
 
     def __init__(
         self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int
     ):
         check_batches(examples, batch_size)
-        self.examples, self.collate, self.batch_size, self.seed = (
-            examples,
-            collate,
-            batch_size,
-            seed,
-        )
-        #: how many batches hold each example once
+        check_seed(seed)
+        self.examples, self.collate = examples, collate
+        self.batch_size, self.seed = batch_size, seed
+        #: the number of batches that hold each example once
         self.steps_in_epoch = -(-len(examples) // batch_size)
         self._epoch, self._batches = -1, list[np.ndarray]()
 
@@ -48,18 +62,16 @@ class Shuffled:
         """The batch of this step, counted from 0 over all epochs.
 
         Raises:
+            TypeError: the step is not an integer.
             IndexError: the step is negative.
         """
+        check_integers(step=step)
         if step < 0:
-            raise IndexError(
-                f"steps are counted from 0, but batch {step} was asked for"
-            )
+            raise IndexError(f"steps count from 0: there is no batch {step}")
         epoch, position = divmod(step, self.steps_in_epoch)
-        if self._epoch != epoch:  # or every step of an epoch would shuffle all of it
-            self._epoch, self._batches = (
-                epoch,
-                self._shuffle(np.random.default_rng([self.seed, epoch])),
-            )
+        if self._epoch != epoch:  # shuffle once per epoch, not once per step
+            generator = np.random.default_rng([self.seed, epoch])
+            self._epoch, self._batches = epoch, self._shuffle(generator)
         return self.collate([self.examples[row] for row in self._batches[position]])
 
     def _shuffle(self, generator: np.random.Generator) -> list[np.ndarray]:
@@ -70,10 +82,15 @@ class Shuffled:
 def batches_in_order(
     examples: Sequence[Any], collate: Collate, batch_size: int
 ) -> Iterator[Any]:
-    """Every example once, in the order given, in batches.
+    """Every example once, in the given order, in batches.
 
     Raises:
+        TypeError: the batch size is not an integer.
         ValueError: there are no examples, or the batch size is below 1.
+
+    Example:
+        >>> list(batches_in_order("abcde", "".join, 2))
+        ['ab', 'cd', 'e']
     """
     check_batches(examples, batch_size)
     for first in range(0, len(examples), batch_size):
@@ -81,13 +98,12 @@ def batches_in_order(
 
 
 def cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    """The rows in pieces of ``size``; the last may be shorter."""
+    """The rows in chunks of ``size``; the last may be shorter."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def check_batches(examples: Sequence[Any], batch_size: int) -> None:
-    """Raise a ``ValueError`` unless there are examples, and a batch holds at least one."""
+    """Refuse no examples, and a batch size that is not an integer of at least 1."""
     if not len(examples):
         raise ValueError("there are no examples to make batches of")
-    if batch_size < 1:
-        raise ValueError(f"a batch holds at least one example, not {batch_size}")
+    check_positive(batch_size=batch_size)

@@ -1,11 +1,12 @@
-"""Where does one pay in euros and speak French? Questions on real facts, in another language than the text.
+"""Cloze questions in French on English documents about real facts.
 
-The facts are CLDR's, the data on countries that come with Babel: which currencies a territory has, and which
-languages are spoken there. A document tells of four territories in English, under the markers @1 to @4, which
-are dealt anew for each document: nothing is to be known, all is to be read. The question is French, so that
-it shares hardly a word with the document.
+Where do people pay in euros and speak French? The facts are CLDR's, the data on countries
+that come with Babel: the currencies of a territory and the languages spoken there. A
+document describes four territories in English under the markers @1 to @4, which are
+shuffled for each document, so that prior knowledge is useless and the answer must be read
+from the text. The question is French and shares hardly any word with the document.
 
-The facts are those of the installed Babel's CLDR: version 47 in Babel 2.18. Another one knows other facts.
+The facts depend on the installed Babel: version 2.18 contains CLDR 47.
 """
 
 import random
@@ -16,37 +17,38 @@ from datetime import date
 from itertools import product
 from typing import NamedTuple
 
-from babel import Locale
-from babel.core import get_global
-from babel.numbers import get_territory_currencies
+from companion._checks import check_fraction, check_positive, check_seed, needs_extra
 
-#: The signs that stand for places in a document; one of them is the answer.
-PLACES = ("@1", "@2", "@3", "@4")
-BLANK = "____"  #: what stands in a question for the word left out
-_DAY = date(
-    2026, 1, 1
-)  # or the facts would change on the day when a country changes its money
+with needs_extra("book"):
+    from babel import Locale
+    from babel.core import get_global
+    from babel.numbers import get_territory_currencies
+
+#: The markers of the territories in a document; one of them is the answer.
+MARKERS = ("@1", "@2", "@3", "@4")
+BLANK = "____"  #: the gap in a question
+_DAY = date(2026, 1, 1)  # fixed, because countries change their currencies
 _ENGLISH, _FRENCH = Locale("en"), Locale("fr")
-_TOLD = (
+_STATEMENTS = (
     (
-        "in {place} you pay with {name}",
-        "prices in {place} are in {name}",
-        "{place} uses {name}",
+        "in {marker} you pay with {name}",
+        "prices in {marker} are in {name}",
+        "{marker} uses {name}",
     ),
     (
-        "in {place} people speak {name}",
-        "{name} is spoken in {place}",
-        "you hear {name} in {place}",
+        "in {marker} people speak {name}",
+        "{name} is spoken in {marker}",
+        "you hear {name} in {marker}",
     ),
 )
-_ASKED = (
+_QUESTIONS = (
     ("on y paie en {name}", "les prix y sont en {name}", "la monnaie y est : {name}"),
     ("on y parle {name}", "on y entend parler {name}", "la langue y est : {name}"),
 )
 
 
 class Fact(NamedTuple):
-    """A currency of a territory and a language that is spoken there, in CLDR's codes: BE, EUR and fr."""
+    """A territory, its currency and a language spoken there, as codes: BE, EUR and fr."""
 
     territory: str
     currency: str
@@ -54,9 +56,9 @@ class Fact(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A document, a question on it with a word left out, and the place that fills the gap.
+    """A document, a question with a gap, and the marker that fills it.
 
-    ``territories`` says which territory is behind each of the ``candidates``. No reader is told.
+    ``territories`` are those behind the ``candidates``; readers do not receive them.
     """
 
     document: tuple[str, ...]
@@ -67,9 +69,9 @@ class Question(NamedTuple):
 
 
 def facts() -> list[Fact]:
-    """Every currency of a territory with every language that at least a tenth of its people speak.
+    """Every currency of a territory with every language that 10 % of its people speak.
 
-    Left out is what has no name in English or in French.
+    Currencies and languages without a name in English or in French are left out.
     """
     spoken = get_global("territory_languages")
     return [
@@ -83,37 +85,42 @@ def facts() -> list[Fact]:
 
 
 def split(
-    known: Sequence[Fact], share: float, seed: int
+    known: Sequence[Fact], fraction: float, seed: int
 ) -> tuple[list[Fact], list[Fact]]:
-    """Facts to train on, and facts of other territories to test with: of a ``share`` of all territories.
+    """Training facts, and test facts of other territories.
 
-    Both are only such facts as :func:`questions` can ask about among those to train on, and what a held-out
-    territory has, one of those to train on has as well. So no currency, no language and no pair of the two
-    is met in a test for the first time: a pair that was never told would give the answer away.
+    Both contain only facts that :func:`questions` can ask about among the training facts.
+    Every pair of a currency and a language in the test facts also occurs in the training
+    facts: a pair that never occurred in training would give the answer away.
+
+    Args:
+        known: the facts to split.
+        fraction: the part of the territories to test with.
+        seed: for the choice of the test territories; at least 0.
 
     Raises:
-        ValueError: the share is not between 0 and 1, or nothing can be asked on one of the sides.
+        TypeError: the fraction is not a number, or the seed not an integer.
+        ValueError: the fraction is not between 0 and 1, no question can be asked on one
+            of the sides, or the seed is negative.
     """
-    if not 0 < share < 1:
-        raise ValueError(
-            f"the share to hold out must lie between 0 and 1, but is {share}"
-        )
+    check_fraction(fraction)
+    check_seed(seed)
     usable = list(_squares(known, known))
     territories = sorted({fact.territory for fact in usable})
-    chosen = random.Random(seed).sample(territories, round(share * len(territories)))
+    chosen = random.Random(seed).sample(territories, round(fraction * len(territories)))
     rest = [fact for fact in usable if fact.territory not in chosen]
     train = list(_squares(rest, rest))
-    told = {(fact.currency, fact.language) for fact in train}
-    held_out = [fact for fact in usable if fact.territory in chosen]
+    seen = {(fact.currency, fact.language) for fact in train}
+    of_chosen = [fact for fact in usable if fact.territory in chosen]
     test = [
         fact
-        for fact in _squares(held_out, train)
-        if (fact.currency, fact.language) in told
+        for fact in _squares(of_chosen, train)
+        if (fact.currency, fact.language) in seen
     ]
     if not train or not test:
         raise ValueError(
-            f"with {len(chosen)} of {len(territories)} territories held out there are {len(train)} facts to "
-            f"train on and {len(test)} to test with: both need one"
+            f"with {len(chosen)} of {len(territories)} territories in the test set there are {len(train)} "
+            f"facts to train on and {len(test)} to test with: both need one"
         )
     return train, test
 
@@ -121,62 +128,71 @@ def split(
 def questions(
     about: Sequence[Fact], others: Sequence[Fact], count: int, seed: int
 ) -> list[Question]:
-    """Documents on one of the facts ``about`` and three of the ``others``, with a question on the first.
+    """Documents on one fact of ``about`` and three of ``others``, each with a question.
 
-    The four stand in a square: two currencies and two languages, each with each. So who understands half of
-    the question is left with two places, and who does not read it with four. They are not equally likely:
-    each fact is asked about alike, and so a pair that many territories have is the answer more often. What
-    counts is what the document tells: a territory may have more languages than that. Each place is named
-    twice.
+    The question asks for the territory of the first fact. The four facts form a square:
+    two currencies and two languages in all combinations. A reader that understands half
+    of the question is left with two candidates, one that ignores it with four. The
+    territories are not equally likely: each fact is equally likely to be asked about, so
+    that a combination that many territories have is the answer more often. A document
+    may mention only some of a territory's languages; the answer follows from the document
+    alone. Each marker occurs twice.
+
+    Args:
+        about: the facts to ask about.
+        others: the facts for the other three corners of the square.
+        count: the number of questions.
+        seed: for all random choices; at least 0.
 
     Raises:
-        ValueError: the count is below 1, or there is no such square.
+        TypeError: the count or the seed is not an integer.
+        ValueError: the count is below 1, there is no such square, or the seed is
+            negative.
     """
-    if count < 1:
-        raise ValueError(f"at least one question must be asked for, not {count}")
+    check_positive(count=count)
+    check_seed(seed)
     squares = _squares(about, others)
     if not squares:
         raise ValueError(
-            f"about none of {len(about)} facts can be asked among {len(others)} others"
+            f"no question can be asked about {len(about)} facts among {len(others)} others"
         )
     generator = random.Random(seed)
-    drawn = [
+    sampled = [
         (fact, generator.choice(squares[fact]))
         for fact in generator.choices(list(squares), k=count)
     ]
     return [
-        _question(_fill(fact, square, generator), generator) for fact, square in drawn
+        _question(_fill(fact, square, generator), generator) for fact, square in sampled
     ]
 
 
-_Square = tuple[
-    list[Fact], ...
-]  # what may stand in each of the three corners beside a fact
+# The candidates for each of the three other corners of a square.
+_Square = tuple[list[Fact], ...]
 
 
 def _squares(
     about: Sequence[Fact], others: Sequence[Fact]
 ) -> dict[Fact, list[_Square]]:
-    """For each fact that has any, its squares; each can be filled with four different territories."""
-    alike = defaultdict[tuple[str, str], list[Fact]](list)
+    """The squares of each fact that has any; four different territories can fill each."""
+    by_pair = defaultdict[tuple[str, str], list[Fact]](list)
     for fact in others:
-        alike[fact.currency, fact.language].append(fact)
+        by_pair[fact.currency, fact.language].append(fact)
     found = defaultdict[Fact, list[_Square]](list)
-    for fact, (currency, language) in product(about, sorted(alike)):
+    for fact, (currency, language) in product(about, sorted(by_pair)):
         if currency != fact.currency and language != fact.language:
             pairs = (
                 (fact.currency, language),
                 (currency, fact.language),
                 (currency, language),
             )
-            square = tuple(alike.get(pair, []) for pair in pairs)
+            square = tuple(by_pair.get(pair, []) for pair in pairs)
             if any(_different((fact, *corners)) for corners in product(*square)):
                 found[fact].append(square)
     return dict(found)
 
 
-# A territory may have several facts, but one marker in a document.
 def _different(corners: Sequence[Fact]) -> bool:
+    """Whether the territories differ: one with several facts has one marker only."""
     return len({fact.territory for fact in corners}) == len(corners)
 
 
@@ -188,44 +204,45 @@ def _fill(fact: Fact, square: _Square, generator: random.Random) -> tuple[Fact, 
 
 
 def _question(corners: Sequence[Fact], generator: random.Random) -> Question:
-    told = dict(zip(generator.sample(PLACES, len(PLACES)), corners, strict=True))
-    sentences = [_tell(corner, place, generator) for place, corner in told.items()]
+    described = dict(zip(generator.sample(MARKERS, len(MARKERS)), corners, strict=True))
+    sentences = [
+        _describe(corner, marker, generator) for marker, corner in described.items()
+    ]
     document = tuple(
         word
         for sentence in generator.sample(sentences, len(sentences))
         for word in sentence
     )
-    asked = _both(corners[0], _FRENCH, _ASKED, "et", generator)
-    territories = tuple(told[place].territory for place in PLACES)
-    return Question(
-        document, (BLANK, ":", *asked), next(iter(told)), PLACES, territories
-    )
+    question = _clauses(corners[0], _FRENCH, _QUESTIONS, "et", generator)
+    answer = next(iter(described))
+    territories = tuple(described[marker].territory for marker in MARKERS)
+    return Question(document, (BLANK, ":", *question), answer, MARKERS, territories)
 
 
-def _tell(fact: Fact, place: str, generator: random.Random) -> tuple[str, ...]:
-    clauses = _both(fact, _ENGLISH, _TOLD, "and", generator)
-    return tuple(word.format(place=place) for word in (*clauses, "."))
+def _describe(fact: Fact, marker: str, generator: random.Random) -> tuple[str, ...]:
+    clauses = _clauses(fact, _ENGLISH, _STATEMENTS, "and", generator)
+    return tuple(word.format(marker=marker) for word in (*clauses, "."))
 
 
-def _both(
+def _clauses(
     fact: Fact,
     locale: Locale,
     forms: Sequence[Sequence[str]],
-    joint: str,
+    conjunction: str,
     generator: random.Random,
 ) -> tuple[str, ...]:
-    """The currency and the language in words, in any order; a place is still to be filled in."""
+    """The currency and the language in words, in random order, with ``{marker}`` to fill."""
     names = _names(locale, fact.currency, fact.language)
     clauses = [
-        generator.choice(ways).format(name=" ".join(name), place="{place}")
+        generator.choice(ways).format(name=" ".join(name), marker="{marker}")
         for ways, name in zip(forms, names, strict=True)
     ]
     first, second = generator.sample(clauses, 2)
-    return (*first.split(), joint, *second.split())
+    return (*first.split(), conjunction, *second.split())
 
 
 def _names(locale: Locale, currency: str, language: str) -> list[list[str]]:
-    """The words of both names in a language, in small letters; nothing if it has no name for one of them."""
+    """The words of both names in lower case; empty if one of them has no name."""
     names = [locale.currencies.get(currency), locale.languages.get(language)]
     return (
         [re.findall(r"\w+", name.lower()) for name in names if name]

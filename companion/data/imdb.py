@@ -1,14 +1,19 @@
-"""The Large Movie Review Dataset: 50,000 reviews from IMDB, half of them positive, half negative.
+"""The Large Movie Review Dataset: 50,000 reviews from IMDB, half positive, half negative.
 
-Maas, Daly, Pham, Huang, Ng and Potts, "Learning Word Vectors for Sentiment Analysis" (2011). A positive
-review gave the film at least 7 of 10 stars, a negative one at most 4.
+Source: Maas, Daly, Pham, Huang, Ng and Potts, "Learning Word Vectors for Sentiment
+Analysis" (2011). A positive review gave the film at least 7 of 10 stars, a negative one at
+most 4.
 """
 
+import gzip
+import lzma
 import re
 import tarfile
+import zlib
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from companion.data.download import fetch
 
@@ -21,18 +26,27 @@ SHA256 = {
 }
 #: The splits.
 SPLITS = ("train", "test")
-IN_A_CLASS = (
-    12_500  #: reviews of a split that are positive, and as many that are negative
-)
+IN_A_CLASS = 12_500  #: positive reviews in a split, and as many negative ones
 _LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
+_MOST = 2**20  # bytes that are read of one member of an archive, with its headers
+_OPEN = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}  # by a file's first bytes
+_DAMAGED = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    RecursionError,  # headers of headers of headers …
+)
 _LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _BREAK = "<br />"
-_END = re.compile(rf"[.!?]+(?!\w)|{_BREAK}")  # of a sentence; a point in 3.5 ends none
+# The end of a sentence; the point in 3.5 is none.
+_END = re.compile(rf"[.!?]+(?!\w)|{_BREAK}")
 
 
 class Review(NamedTuple):
-    """What somebody wrote about a film, and whether they liked it."""
+    """A review of a film, and whether its author liked the film."""
 
     text: str
     positive: bool
@@ -41,13 +55,13 @@ class Review(NamedTuple):
 def archive() -> Path:
     """The archive of all reviews: the original ``aclImdb_v1.tar.gz``, or ``aclImdb.tar.xz``.
 
-    The latter has the labelled reviews alone. Either is looked for in the folder that the environment
-    variable COMPANION_DATA names. If that is not set, the original, 84 MB, is downloaded, once, into the
-    user's cache. Its checksum is verified in all cases.
+    The latter contains only the labelled reviews. Either is taken from the folder that
+    the environment variable COMPANION_DATA names. If that is not set, the original, 84
+    MB, is downloaded once into the user's cache. The checksum is verified in all cases.
 
     Raises:
         FileNotFoundError: neither is in the folder COMPANION_DATA.
-        ValueError: its checksum is not the right one.
+        ValueError: the checksum is not the expected one.
         ConnectionError: the original could not be downloaded.
     """
     return fetch(SHA256, ADDRESS)
@@ -56,11 +70,12 @@ def archive() -> Path:
 def load(split: str) -> list[Review]:
     """The 25,000 reviews of a split, ``train`` or ``test``, in the order of their numbers.
 
-    Each number belongs to a negative and to a positive review, which follow each other; so any first part of
-    even length has as many of each.
+    Each number belongs to a negative and to a positive review, which follow each other,
+    so that any first part of even length is balanced.
 
     Raises:
-        ValueError: there is no such split; and all that :func:`archive` raises.
+        ValueError: there is no such split.
+        FileNotFoundError, ConnectionError, ValueError: as :func:`archive`.
     """
     if split not in SPLITS:
         raise ValueError(
@@ -70,36 +85,33 @@ def load(split: str) -> list[Review]:
 
 
 def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
-    """The reviews of a split in an archive that is read from front to end, and never unpacked.
+    """The reviews of a split, read from an archive that is never unpacked to disk.
 
-    Only ``aclImdb/{train,test}/{pos,neg}/NUMBER_STARS.txt`` are reviews; all else in it is passed over. Each
-    class has ``in_a_class`` of them, numbered from 0.
+    Only ``aclImdb/{train,test}/{pos,neg}/NUMBER_STARS.txt`` are reviews; other files are
+    skipped. The archive is a tar file, which may be compressed by gzip or xz; its
+    checksums are verified, and the memory that its headers can demand is bounded.
+
+    Args:
+        path: the archive.
+        split: ``train`` or ``test``.
+        in_a_class: the number of reviews in each class, numbered from 0.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the archive is damaged; something in it is a link or a device, or its path leads out of
-            the archive; a review is too long, or not UTF-8; or a class has other numbers.
+        ValueError: the archive is damaged; it contains a link, a device or a path that
+            leads out of it; a review is too long, or not UTF-8; or a class has other
+            numbers.
     """
     classes: dict[str, dict[int, Review]] = {"neg": {}, "pos": {}}
-    try:
-        with tarfile.open(path, "r|*") as opened:
-            for member in opened:
-                _require_harmless(path, member)
-                match = _LABELLED.fullmatch(member.name)
-                if match and match[1] == split and (file := opened.extractfile(member)):
-                    reviews, number = classes[match[2]], int(match[3])
-                    if number in reviews or number >= in_a_class:
-                        raise ValueError(
-                            f"{path} has a review too many, {member.name}: {in_a_class} a class"
-                        )
-                    text = _decode(path, member, file.read(_LONGEST + 1))
-                    reviews[number] = Review(text, match[2] == "pos")
-    except (
-        tarfile.TarError,
-        EOFError,
-        TypeError,
-    ) as error:  # the last, if cut in gzip's header
-        raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
+    for member, content in _members(path):
+        match = _LABELLED.fullmatch(member.name)
+        if match and match[1] == split and member.isfile():
+            reviews, number = classes[match[2]], int(match[3])
+            if number in reviews or number >= in_a_class:
+                raise ValueError(
+                    f"{path} has a review too many, {member.name}: {in_a_class} a class"
+                )
+            reviews[number] = Review(_decode(path, member, content), match[2] == "pos")
     counts = {name: len(reviews) for name, reviews in classes.items()}
     if set(counts.values()) != {in_a_class}:
         raise ValueError(
@@ -110,17 +122,65 @@ def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a review in lower case: letters and digits, and apostrophes between them.
+    """The words of a review in lower case: letters and digits, with inner apostrophes.
 
-    All else stands between words, HTML's line breaks too. Keras, whose edition of these reviews many articles
-    use, keeps such a break as the word ``br``, and apostrophes at the edges of words.
+    Everything else separates words, including HTML's line breaks. Keras, whose edition
+    of these reviews many articles use, keeps such a break as the word ``br``, and
+    apostrophes at the edges of words.
+
+    Example:
+        >>> words("I can't complain.<br />Really!")
+        ['i', "can't", 'complain', 'really']
     """
     return _WORD.findall(text.lower().replace(_BREAK, " "))
 
 
 def sentences(text: str) -> list[list[str]]:
-    """The same words in sentences, none of them empty: up to full stops and the like, and line breaks."""
+    """The same words in sentences, which end at full stops and the like, and line breaks.
+
+    No sentence is empty.
+    """
     return [found for part in _END.split(text.lower()) if (found := words(part))]
+
+
+class _Bounded:
+    """A file that tarfile reads forwards only, and at most ``_MOST`` bytes per member."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file, self.left = file, _MOST
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            raise tarfile.ReadError(f"a header has more than {_MOST:,} bytes")
+        return self._file.read(size)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, position: int) -> None:
+        if position < self._file.tell():
+            raise tarfile.ReadError("a header leads back to an earlier position")
+        self._file.seek(position)
+
+
+def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    """The members of an archive in their order, with at most ``_LONGEST`` + 1 bytes each."""
+    with path.open("rb") as start:
+        open_file = _OPEN.get(start.read(2), open)
+    try:
+        with cast(IO[bytes], open_file(path, "rb")) as file:
+            bounded: Any = _Bounded(file)
+            with tarfile.open(fileobj=bounded, mode="r:") as archive:
+                for member in archive:
+                    _require_harmless(path, member)
+                    content = archive.extractfile(member)
+                    yield member, content.read(_LONGEST + 1) if content else b""
+                    bounded.left = _MOST
+            while file.read(_MOST):  # to the end, where gzip stores its checksum
+                pass
+    except _DAMAGED as error:
+        raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
 
 
 def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:

@@ -1,22 +1,28 @@
-"""English prose that needs no download: the manual that Python has with it, as passages of one length."""
+"""English prose that needs no download: Python's own manual, in passages of one length."""
 
 from collections.abc import Iterable
 from pydoc_data.topics import topics
 
+from companion._checks import check_positive
+
 
 def texts() -> list[str]:
-    """The articles of Python's own ``help()``, by the alphabet of their names, each on one line."""
+    """The articles of Python's ``help()``, sorted by their names, each on one line."""
     return [" ".join(topics[name].split()) for name in sorted(topics)]
 
 
 def passages(texts: Iterable[str], length: int) -> list[str]:
-    """The texts cut into passages of ``length`` characters; what is left at a text's end is left out.
+    """The texts cut into passages of ``length`` characters; shorter remainders are dropped.
 
     Raises:
-        ValueError: the length is below 1.
+        TypeError: the length is not an integer.
+        ValueError: it is below 1.
+
+    Example:
+        >>> passages(["abcdefg", "hij"], 3)
+        ['abc', 'def', 'hij']
     """
-    if length < 1:
-        raise ValueError(f"a passage has at least one character, not {length}")
+    check_positive(length=length)
     return [
         text[first : first + length]
         for text in texts

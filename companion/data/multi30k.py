@@ -1,16 +1,18 @@
-"""Multi30k: pictures described in English, and the descriptions translated into German and French.
+"""Multi30k: image descriptions in English, with German and French translations.
 
-Task 1 of Elliott, Frank, Sima'an and Specia, "Multi30K: Multilingual English-German Image
-Descriptions" (2016).
+Source: Elliott, Frank, Sima'an and Specia, "Multi30K: Multilingual English-German Image
+Descriptions" (2016), task 1.
 """
 
 import gzip
 from collections.abc import Iterable
 from pathlib import Path
 
-import spacy
-
+from companion._checks import needs_extra
 from companion.data.download import fetch
+
+with needs_extra("experiments"):
+    import spacy
 
 #: Where the files are downloaded from.
 ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
@@ -32,15 +34,20 @@ SHA256 = {
 
 
 def load(split: str, language: str) -> list[str]:
-    """The sentences of a split, ``train``, ``val`` or ``test_2016_flickr``, in ``de``, ``en`` or ``fr``.
+    """The sentences of a split in one language.
 
-    The file comes from the subfolder ``multi30k`` of the folder that the environment variable COMPANION_DATA
-    names, or else it is downloaded, once, into the user's cache. Its checksum is verified in both cases.
+    The file is taken from the subfolder ``multi30k`` of the folder that the environment
+    variable COMPANION_DATA names, or downloaded once into the user's cache. Its checksum
+    is verified in both cases.
+
+    Args:
+        split: ``train``, ``val``, ``test_2016_flickr`` or ``test_2017_flickr``.
+        language: ``de``, ``en`` or ``fr``.
 
     Raises:
         FileNotFoundError: the file is not in the folder COMPANION_DATA.
-        ValueError: there is no such split or language, the file's checksum is not the original's, or a line
-            is not UTF-8 or has no word.
+        ValueError: there is no such split or language, the file's checksum is not the
+            original's, or a line is not UTF-8 or has no word.
         ConnectionError: the file could not be downloaded.
     """
     name = f"{split}.{language}.gz"
@@ -51,10 +58,11 @@ def load(split: str, language: str) -> list[str]:
 
 
 def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
-    """The sentences of a split in two languages, side by side.
+    """The sentences of a split in two languages, as (source, target) pairs.
 
     Raises:
-        ValueError: the two files have different numbers of lines; and all that :func:`load` raises.
+        ValueError: the two files have different numbers of lines.
+        FileNotFoundError, ConnectionError: as :func:`load`.
     """
     sentences, translations = load(split, source), load(split, target)
     if len(sentences) != len(translations):
@@ -65,7 +73,10 @@ def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
 
 
 def tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
-    """Words and punctuation in lower case, by spaCy's rules for the language (no model is needed)."""
+    """The words and punctuation of each sentence in lower case.
+
+    The tokens are those of spaCy's rules for the language, which need no trained model.
+    """
     tokenizer = spacy.blank(language).tokenizer
     return [
         [token.text.lower() for token in tokenizer(sentence)] for sentence in sentences
@@ -73,7 +84,7 @@ def tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
 
 
 def _lines(content: bytes, path: Path) -> list[str]:
-    """One sentence a line; only a line feed ends it, for some sentences hold other separators."""
+    """One sentence per line; only line feeds separate, as sentences contain other breaks."""
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:

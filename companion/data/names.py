@@ -1,7 +1,8 @@
-"""Does this description belong to this name? Pairs of short real texts that share few words.
+"""Does this description belong to this name? Pairs of short texts that share few words.
 
-The name is that of a function, class or module of a library, in words, and the description the beginning of
-its docstring: ("to", "polygons") and ("convert", "this", "path", "to", "a", "list", …).
+The name is that of a function, class or module of a library, in words, and the
+description is the start of its docstring: ("to", "polygons") and ("convert", "this",
+"path", "to", "a", "list", …).
 """
 
 import random
@@ -9,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from companion._checks import check_seed
 from companion.data.docstrings import Document
 
-LONGEST = 25  #: words of a description
+LONGEST = 25  #: the most words of a description
 
 
 class NamePair(NamedTuple):
@@ -23,24 +25,27 @@ class NamePair(NamedTuple):
 
 
 def name_pairs(documents: Sequence[Document], seed: int) -> list[NamePair]:
-    """Each description with its own name, and with another name drawn from the same file.
+    """Each description with its own name, and with another name sampled from its file.
 
-    Left out are documents whose name is a single word, and those with no other such name in their file: a
-    name that some document has with the same description is no other one. Half of the pairs belong together,
-    so guessing is right half of the time.
+    Left out are documents whose name is a single word, and those without another such
+    name in their file. A name that some document has with the same description does not
+    count as another. Half of the pairs belong together, so that guessing is right half
+    of the time.
 
     Raises:
-        ValueError: no file has two names.
+        TypeError: the seed is not an integer.
+        ValueError: no file has two names, or the seed is negative.
     """
+    check_seed(seed)
     own = {(document.name, document.words[:LONGEST]) for document in documents}
-    of_file: dict[tuple[str, str], list[Document]] = defaultdict(list)
+    by_file: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for document in documents:
         if len(document.name) > 1:
-            of_file[document.library, document.file].append(document)
+            by_file[document.library, document.file].append(document)
     generator, pairs = random.Random(seed), list[NamePair]()
-    for together in of_file.values():
-        names = sorted({document.name for document in together})
-        for document in together:
+    for in_file in by_file.values():
+        names = sorted({document.name for document in in_file})
+        for document in in_file:
             description = document.words[:LONGEST]
             others = [name for name in names if (name, description) not in own]
             if others:

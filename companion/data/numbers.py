@@ -1,7 +1,8 @@
-"""Number words of one language into another's: real language, without limit, and exactly checkable.
+"""Number words of one language in another: unlimited real language, exactly checkable.
 
-An English number becomes French words ("ninety-seven", *quatre vingt dix sept*: two words become four) or
-German letters ("twenty-three", *dreiundzwanzig*: tens and units change places). The words are num2words'.
+An English number becomes French words ("ninety-seven", *quatre vingt dix sept*: two words
+become four) or German letters ("twenty-three", *dreiundzwanzig*: tens and units change
+order). The words are num2words'.
 """
 
 import random
@@ -10,14 +11,23 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from num2words import num2words
+from companion._checks import (
+    check_fraction,
+    check_integers,
+    check_positive,
+    check_seed,
+    needs_extra,
+)
+
+with needs_extra("book"):
+    from num2words import num2words
 
 LARGEST = 10**12 - 1  #: the largest number that is put into words
-LONGEST_FRENCH = 27  #: the most French words that one of them has
+LONGEST_FRENCH = 27  #: the most French words that a number has
 
 
 class Pair(NamedTuple):
-    """A number, in the tokens of the two languages."""
+    """A number, as tokens of the source and of the target language."""
 
     number: int
     source: tuple[str, ...]
@@ -25,10 +35,15 @@ class Pair(NamedTuple):
 
 
 def english_words(number: int) -> tuple[str, ...]:
-    """The English words of a number, without hyphens and commas: 97 is ``("ninety", "seven")``.
+    """The English words of a number, without hyphens and commas.
 
     Raises:
-        ValueError: the number is not between 1 and 999,999,999,999.
+        TypeError: the number is not an integer.
+        ValueError: it is not between 1 and 999,999,999,999.
+
+    Example:
+        >>> english_words(97)
+        ('ninety', 'seven')
     """
     words = _words_by_thousands(number, "en")
     if number > 1000 and 0 < number % 1000 < 100:
@@ -38,35 +53,49 @@ def english_words(number: int) -> tuple[str, ...]:
 
 
 def french_words(number: int) -> tuple[str, ...]:
-    """The French words of a number, without hyphens: 97 is ``("quatre", "vingt", "dix", "sept")``.
+    """The French words of a number, without hyphens.
 
     Raises:
-        ValueError: the number is not between 1 and 999,999,999,999.
+        TypeError: the number is not an integer.
+        ValueError: it is not between 1 and 999,999,999,999.
+
+    Example:
+        >>> french_words(97)
+        ('quatre', 'vingt', 'dix', 'sept')
     """
     return _words_by_thousands(number, "fr")
 
 
 def german_characters(number: int) -> tuple[str, ...]:
-    """The letters of a German number word: 23 is d, r, e, i, u, n, d, z, w, a, n, z, i, g.
+    """The letters of a German number word.
 
     Raises:
-        ValueError: the number is not between 1 and 999,999,999,999.
+        TypeError: the number is not an integer.
+        ValueError: it is not between 1 and 999,999,999,999.
+
+    Example:
+        >>> "".join(german_characters(23))
+        'dreiundzwanzig'
     """
     _check_number(number)
     return tuple(_spoken(number, "de"))
 
 
 def french_pairs(count: int, seed: int) -> list[Pair]:
-    """English words with French words, every French length from 1 to 27 words (nearly) equally often.
+    """English words with French words; the French lengths, 1 to 27, are equally frequent.
 
-    Short numbers are few, so they come again and again; :func:`split` keeps repetitions together. Among the
-    numbers of one length, those of up to 3, 6, 9 and 12 digits are drawn equally often, where there are any.
+    There are few short numbers, so that they occur repeatedly; :func:`split` keeps
+    repetitions on one side. Among the numbers of one length, those of up to 3, 6, 9 and
+    12 digits are sampled with equal probability, where they exist.
 
     Raises:
-        ValueError: the count is below 1.
+        TypeError: the count or the seed is not an integer.
+        ValueError: the count is below 1, or the seed negative.
     """
+    check_positive(count=count)
+    check_seed(seed)
     generator = random.Random(seed)
-    lengths = [1 + i % LONGEST_FRENCH for i in range(_checked_count(count))]
+    lengths = [1 + i % LONGEST_FRENCH for i in range(count)]
     generator.shuffle(lengths)
     numbers = [_number_of_length(length, generator) for length in lengths]
     return [
@@ -77,16 +106,18 @@ def french_pairs(count: int, seed: int) -> list[Pair]:
 def german_pairs(count: int, seed: int) -> list[Pair]:
     """English words with German letters, for numbers up to 9,999.
 
-    Numbers of 1, 2, 3 and 4 digits are drawn as 1 : 2 : 3 : 4. (Drawn equally, ninety-nine in a hundred
-    numbers would have three digits or more, and short words would never be learnt.)
+    The numbers of 1, 2, 3 and 4 digits are sampled in the proportions 1 : 2 : 3 : 4. If
+    all numbers had the same probability, 99 % would have three digits or more, and short
+    words would not be learned.
 
     Raises:
-        ValueError: the count is below 1.
+        TypeError: the count or the seed is not an integer.
+        ValueError: the count is below 1, or the seed negative.
     """
+    check_positive(count=count)
+    check_seed(seed)
     generator = random.Random(seed)
-    digits = generator.choices(
-        (1, 2, 3, 4), weights=(1, 2, 3, 4), k=_checked_count(count)
-    )
+    digits = generator.choices((1, 2, 3, 4), weights=(1, 2, 3, 4), k=count)
     numbers = [generator.randrange(10 ** (d - 1), 10**d) for d in digits]
     return [
         Pair(number, english_words(number), german_characters(number))
@@ -95,34 +126,41 @@ def german_pairs(count: int, seed: int) -> list[Pair]:
 
 
 def split(
-    pairs: Sequence[Pair], share: float, seed: int
+    pairs: Sequence[Pair], fraction: float, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to train on, and pairs with other numbers to test with: a ``share`` of every target length's.
+    """Training pairs, and test pairs with other numbers.
 
-    A number is in one of the two only. Training pairs may repeat, those held out do not.
+    Every number is on one side only. Training pairs may repeat, test pairs do not.
+
+    Args:
+        pairs: the pairs to split.
+        fraction: of the different numbers of each target length, the part to test with.
+        seed: for the choice of the test numbers; at least 0.
 
     Raises:
-        ValueError: the share is not between 0 and 1, or so small that nothing would be held out.
+        TypeError: the fraction is not a number, or the seed not an integer.
+        ValueError: the fraction is not between 0 and 1, or so small that there would be
+            no test pair, or the seed is negative.
     """
-    if not 0 < share < 1:
-        raise ValueError(
-            f"the share to hold out must lie between 0 and 1, but is {share}"
-        )
-    of_length: dict[int, dict[int, Pair]] = defaultdict(dict)
+    check_fraction(fraction)
+    check_seed(seed)
+    by_length: dict[int, dict[int, Pair]] = defaultdict(dict)
     for pair in pairs:
-        of_length[len(pair.target)][pair.number] = pair
+        by_length[len(pair.target)][pair.number] = pair
     generator = random.Random(seed)
-    held_out = [
+    test = [
         pair
-        for _, same_length in sorted(of_length.items())
+        for _, same_length in sorted(by_length.items())
         for pair in generator.sample(
-            list(same_length.values()), round(share * len(same_length))
+            list(same_length.values()), round(fraction * len(same_length))
         )
     ]
-    if not held_out:
-        raise ValueError(f"a share of {share} of {len(pairs)} pairs holds nothing out")
-    numbers = {pair.number for pair in held_out}
-    return [pair for pair in pairs if pair.number not in numbers], held_out
+    if not test:
+        raise ValueError(
+            f"a fraction of {fraction} of {len(pairs)} pairs leaves no test pair"
+        )
+    numbers = {pair.number for pair in test}
+    return [pair for pair in pairs if pair.number not in numbers], test
 
 
 @cache
@@ -136,56 +174,51 @@ def _words(number: int, language: str) -> tuple[str, ...]:
 
 
 def _words_by_thousands(number: int, language: str) -> tuple[str, ...]:
-    """The words of a number, put together from those of its millions, thousands …: there are few of them."""
+    """The words of a number, group by group of three digits, of which few are different."""
     _check_number(number)
-    parts = (number // 1000**place % 1000 * 1000**place for place in (3, 2, 1, 0))
+    parts = (number // 1000**group % 1000 * 1000**group for group in (3, 2, 1, 0))
     return tuple(word for part in parts if part for word in _words(part, language))
 
 
 def _check_number(number: int) -> None:
+    check_integers(number=number)
     if not 1 <= number <= LARGEST:
         raise ValueError(f"{number} is not between 1 and {LARGEST:,}")
 
 
-def _checked_count(count: int) -> int:
-    if count < 1:
-        raise ValueError(f"at least one pair must be asked for, not {count}")
-    return count
+@cache
+def _digits_of_length(group: int) -> dict[int, list[int]]:
+    """The values 0 to 999 of a group (0: units, 1: thousands …) by their number of words."""
+    values = defaultdict(list, {0: [0]})
+    for value in range(1, 1000):
+        values[len(_words(value * 1000**group, "fr"))].append(value)
+    return dict(values)
 
 
 @cache
-def _groups_of_length(place: int) -> dict[int, list[int]]:
-    """The groups 0 to 999 by the number of words that they have at this place (0: units, 1: thousands …)."""
-    groups = defaultdict(list, {0: [0]})
-    for group in range(1, 1000):
-        groups[len(_words(group * 1000**place, "fr"))].append(group)
-    return dict(groups)
-
-
-@cache
-def _numbers_of_length(length: int, places: int) -> int:
-    """How many numbers with at most this many groups of three digits have this many French words."""
-    if places == 0:
+def _numbers_of_length(length: int, groups: int) -> int:
+    """How many numbers of at most ``groups`` groups have ``length`` French words."""
+    if groups == 0:
         return int(length == 0)
-    groups = _groups_of_length(places - 1)
+    by_length = _digits_of_length(groups - 1)
     return sum(
-        len(same) * _numbers_of_length(length - words, places - 1)
-        for words, same in groups.items()
+        len(values) * _numbers_of_length(length - words, groups - 1)
+        for words, values in by_length.items()
     )
 
 
 def _number_of_length(length: int, generator: random.Random) -> int:
-    places = generator.choice(
-        [p for p in (1, 2, 3, 4) if _numbers_of_length(length, p)]
+    groups = generator.choice(
+        [count for count in (1, 2, 3, 4) if _numbers_of_length(length, count)]
     )
     number = 0
-    for place in reversed(range(places)):
-        groups = _groups_of_length(place)
+    for group in reversed(range(groups)):
+        by_length = _digits_of_length(group)
         ways = [
-            len(same) * _numbers_of_length(length - words, place)
-            for words, same in groups.items()
+            len(values) * _numbers_of_length(length - words, group)
+            for words, values in by_length.items()
         ]
-        words = generator.choices(list(groups), ways)[0]
-        number += generator.choice(groups[words]) * 1000**place
+        words = generator.choices(list(by_length), ways)[0]
+        number += generator.choice(by_length[words]) * 1000**group
         length -= words
     return number

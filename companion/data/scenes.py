@@ -1,7 +1,8 @@
-"""Captions of handwritten digits on a canvas: real images, without limit, whose every word has its place.
+"""Captions of handwritten digits on a canvas: unlimited real images with known locations.
 
-Two to four digits stand in a jittered grid of 3 × 3 fields. A caption names them in reading order, and says
-"below" where another row begins: "three seven below one". The digits are scikit-learn's.
+Two to four digits lie in a jittered grid of 3 × 3 cells. A caption names them in reading
+order, and says "below" where a new row starts: "three seven below one". The digits are
+scikit-learn's.
 """
 
 import math
@@ -13,25 +14,33 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from companion._checks import (
+    check_fraction,
+    check_integers,
+    check_positive,
+    check_seed,
+    needs_extra,
+)
+
 #: The names of the digits, in their order.
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-BELOW = "below"  #: where another row begins
+BELOW = "below"  #: the word for the start of a new row
 #: All words of a caption.
 WORDS = (*NAMES, BELOW)
-CANVAS = 32  #: pixels of a side of the canvas
-FIELDS = 3  #: fields to a side of it
-_DIGIT, _FIELD = 8, 10  # pixels of a side
+CANVAS = 32  #: the side of the canvas in pixels
+GRID = 3  #: the side of the grid in cells
+_DIGIT, _CELL = 8, 10  # sides in pixels
 
 
 class Digits(NamedTuple):
-    """Images of single digits, ``(n, 8, 8)`` from 0 to 1, and which digits they are."""
+    """Images of single digits, ``(n, 8, 8)`` with values from 0 to 1, and their labels."""
 
     images: np.ndarray
     labels: np.ndarray
 
 
 class Box(NamedTuple):
-    """Where a digit stands, in pixels: ``top`` and ``left`` are its own, ``bottom`` and ``right`` not."""
+    """The bounding box of a digit in pixels; ``bottom`` and ``right`` are exclusive."""
 
     top: int
     left: int
@@ -40,7 +49,7 @@ class Box(NamedTuple):
 
 
 class Scenes(NamedTuple):
-    """Images from 0 (paper) to 1 (ink), the words of each caption, and a box for each digit that it names."""
+    """Images, 0 (paper) to 1 (ink), their captions, and a box for each digit named there."""
 
     images: Float[Tensor, "n 1 32 32"]
     captions: list[tuple[str, ...]]
@@ -52,87 +61,100 @@ def handwritten_digits() -> Digits:
 
     Source: E. Alpaydın and C. Kaynak, Optical Recognition of Handwritten Digits, 1998 (its test set).
     """
-    from sklearn.datasets import load_digits
-
+    with needs_extra("book"):
+        from sklearn.datasets import load_digits
     found = load_digits()
     return Digits((found.images / 16).astype(np.float32), found.target)
 
 
-def split(digits: Digits, share: float, seed: int) -> tuple[Digits, Digits]:
-    """Digits to train with, and other images to test with: a ``share`` of each of the ten.
+def split(digits: Digits, fraction: float, seed: int) -> tuple[Digits, Digits]:
+    """Training digits, and test digits with other images.
+
+    Args:
+        digits: the digits to split.
+        fraction: of the images of each digit, the part to test with.
+        seed: for the choice of the test images; at least 0.
 
     Raises:
-        ValueError: the share is not between 0 and 1, or leaves one side without images of some digit.
+        TypeError: the fraction is not a number, or the seed not an integer.
+        ValueError: the fraction is not between 0 and 1, or leaves one side without
+            images of some digit, or the seed is negative.
     """
-    if not 0 < share < 1:
-        raise ValueError(
-            f"the share to hold out must lie between 0 and 1, but is {share}"
-        )
+    check_fraction(fraction)
+    check_seed(seed)
     generator = np.random.default_rng(seed)
-    train, held_out = [], []
+    train, test = [], []
     for label in np.unique(digits.labels):
         rows = generator.permutation(np.flatnonzero(digits.labels == label))
-        count = round(share * len(rows))
+        count = round(fraction * len(rows))
         if not 0 < count < len(rows):
             raise ValueError(
-                f"a share of {share} of {len(rows)} images of {label} holds out {count}"
+                f"a fraction of {fraction} of {len(rows)} images of {label} leaves "
+                f"{len(rows) - count} to train with and {count} to test with"
             )
-        held_out.append(rows[:count])
+        test.append(rows[:count])
         train.append(rows[count:])
-    return _chosen(digits, train), _chosen(digits, held_out)
+    return _select(digits, train), _select(digits, test)
 
 
-def _chosen(digits: Digits, rows: list[np.ndarray]) -> Digits:
-    together = np.concatenate(rows)
-    return Digits(digits.images[together], digits.labels[together])
+def _select(digits: Digits, rows: list[np.ndarray]) -> Digits:
+    selected = np.concatenate(rows)
+    return Digits(digits.images[selected], digits.labels[selected])
 
 
-def draw(
+def sample_scenes(
     digits: Digits, count: int, seed: int, smallest: int = 2, largest: int = 4
 ) -> Scenes:
-    """Scenes of ``smallest`` to ``largest`` digits, each number as often as the others.
+    """Random scenes; every number of digits from smallest to largest is equally likely.
+
+    Args:
+        digits: the digits to choose from.
+        count: the number of scenes.
+        seed: for all random choices; at least 0.
+        smallest: the fewest digits in a scene.
+        largest: the most digits in a scene, at most 9.
 
     Raises:
-        ValueError: the count is below 1, there are no digits, or the numbers do not fit nine fields.
+        TypeError: a count or the seed is not an integer.
+        ValueError: the count is below 1, there are no digits, the numbers of digits do
+            not fit the nine cells, or the seed is negative.
     """
-    if count < 1:
-        raise ValueError(f"at least one scene must be asked for, not {count}")
+    check_positive(count=count)
+    check_integers(smallest=smallest, largest=largest)
+    check_seed(seed)
     if not len(digits.labels):
         raise ValueError("there are no digits to make scenes of")
-    if not 1 <= smallest <= largest <= FIELDS**2:
+    if not 1 <= smallest <= largest <= GRID**2:
         raise ValueError(
-            f"a scene has from 1 to {FIELDS**2} digits, but {smallest} to {largest} were asked for"
+            f"a scene has from 1 to {GRID**2} digits, not {smallest} to {largest}"
         )
     generator = np.random.default_rng(seed)
     images = np.zeros((count, 1, CANVAS, CANVAS), dtype=np.float32)
     captions, boxes = [], []
     for image in images:
-        fields = np.sort(
-            generator.permutation(FIELDS**2)[
-                : generator.integers(smallest, largest + 1)
-            ]
-        )
-        chosen = generator.integers(len(digits.labels), size=len(fields))
-        where = [_box(field, generator) for field in fields.tolist()]
-        for box, row in zip(where, chosen, strict=True):
+        order = generator.permutation(GRID**2)
+        cells = np.sort(order[: generator.integers(smallest, largest + 1)])
+        chosen = generator.integers(len(digits.labels), size=len(cells))
+        scene_boxes = [_box(cell, generator) for cell in cells.tolist()]
+        for box, row in zip(scene_boxes, chosen, strict=True):
             image[0, box.top : box.bottom, box.left : box.right] = digits.images[row]
         captions.append(
-            _caption((fields // FIELDS).tolist(), digits.labels[chosen].tolist())
+            _caption((cells // GRID).tolist(), digits.labels[chosen].tolist())
         )
-        boxes.append(tuple(where))
+        boxes.append(tuple(scene_boxes))
     return Scenes(torch.from_numpy(images), captions, boxes)
 
 
-def _box(field: int, generator: np.random.Generator) -> Box:
-    """A place for a digit in its field, which has two pixels more than it needs either way."""
-    row, column = divmod(field, FIELDS)
-    down, right = generator.integers(_FIELD - _DIGIT + 1, size=2).tolist()
-    top, left = 1 + _FIELD * row + down, 1 + _FIELD * column + right
+def _box(cell: int, generator: np.random.Generator) -> Box:
+    """A random box in a cell, which is two pixels larger than a digit in each direction."""
+    row, column = divmod(cell, GRID)
+    down, right = generator.integers(_CELL - _DIGIT + 1, size=2).tolist()
+    top, left = 1 + _CELL * row + down, 1 + _CELL * column + right
     return Box(top, left, top + _DIGIT, left + _DIGIT)
 
 
 def _caption(rows: Iterable[int], labels: Iterable[int]) -> tuple[str, ...]:
-    """The names of digits that stand in reading order in these rows."""
+    """The names of digits, given in reading order with their rows of the grid."""
     words: list[str] = []
     last = None
     for row, label in zip(rows, labels, strict=True):
@@ -142,10 +164,14 @@ def _caption(rows: Iterable[int], labels: Iterable[int]) -> tuple[str, ...]:
 
 
 def box_of_each_word(caption: Iterable[str], boxes: Iterable[Box]) -> list[Box | None]:
-    """For each word the box of the digit that it names; ``None`` for a word that names none.
+    """For each word the box of the digit that it names; ``None`` for other words.
 
     Raises:
         ValueError: the caption does not name as many digits as there are boxes.
+
+    Example:
+        >>> box_of_each_word(["below", "one"], [Box(1, 1, 9, 9)])
+        [None, Box(top=1, left=1, bottom=9, right=9)]
     """
     caption, boxes = list(caption), list(boxes)
     named = sum(word in NAMES for word in caption)
@@ -157,17 +183,28 @@ def box_of_each_word(caption: Iterable[str], boxes: Iterable[Box]) -> list[Box |
     return [next(remaining) if word in NAMES else None for word in caption]
 
 
-def share_inside(
+def weight_inside(
     weights: Float[Tensor, "*b k"], box: Box, margin: int = 0
 ) -> Float[Tensor, "*b"]:
-    """The share of the weights that falls inside a box, or within ``margin`` pixels of it.
+    """The part of the attention weights that lies inside a box, or within a margin of it.
 
-    The weights belong to a square grid over the canvas, row by row; each is spread evenly over the pixels of
-    its field. So even weights have a share of 64/1024 in the box of a digit.
+    The weight of a region is spread evenly over its pixels, so that uniform weights put
+    64/1024 into the box of a digit.
+
+    Args:
+        weights: over the regions of a square grid on the canvas, ``(*b, k)``, row by row.
+        box: the box.
+        margin: by how many pixels the box is enlarged on each side.
 
     Raises:
-        ValueError: the weights are not of a square grid that divides the canvas.
+        TypeError: the margin is not an integer.
+        ValueError: the weights do not belong to a square grid that divides the canvas.
+
+    Example:
+        >>> weight_inside(torch.full((64,), 1 / 64), Box(1, 2, 9, 10))
+        tensor(0.0625)
     """
+    check_integers(margin=margin)
     side = math.isqrt(weights.shape[-1])
     if not side or side**2 != weights.shape[-1] or CANVAS % side:
         raise ValueError(
@@ -181,9 +218,8 @@ def share_inside(
 
 
 def _covered(start: int, end: int, side: int) -> Float[Tensor, " side"]:
-    """Of each of ``side`` stretches of the canvas, the part that lies between start and end."""
+    """The fraction of each of ``side`` intervals of the canvas between start and end."""
     length = CANVAS // side
     edges = torch.arange(side + 1) * length
-    return (edges[1:].clamp(max=end) - edges[:-1].clamp(min=start)).clamp(
-        min=0
-    ) / length
+    overlap = edges[1:].clamp(max=end) - edges[:-1].clamp(min=start)
+    return overlap.clamp(min=0) / length
