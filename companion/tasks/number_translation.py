@@ -1,4 +1,4 @@
-"""What chapters 5, 6 and 11 compare by: one task, one recurrent model, one table."""
+"""What chapters 5, 6 and 11 compare models by: one task, one recurrent model, one table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,29 +11,37 @@ from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 from companion.tasks.translation import TranslationTask
 
-#: Ranges of French words, by which a share is split; no number below a billion has more than 20.
+#: The ranges of French words by which exact match is split. No number below a billion has
+#: more than 20.
 LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
 
 
 def short_numbers(most_words: int = 20) -> TranslationTask:
-    """English numbers below a billion and the French for them, of at most so many French words.
+    """The task of translating English numbers below a billion into French.
 
-    All of them are 9,989 pairs to learn from, some more than once, and 432 held out.
+    Without a limit these are 9,989 training pairs, some of them repeated, and 432 test pairs.
+
+    Args:
+        most_words: the most French words that a number may have.
 
     Raises:
-        ValueError: no number has so few words, or too few to hold any out.
+        ValueError: no number has so few words, or too few have for a test set.
     """
     pairs = [
         pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9
     ]
     few_words = [pair for pair in pairs if len(pair.target) <= most_words]
-    return TranslationTask(*numbers.split(few_words, share=0.05, seed=0))
+    return TranslationTask(*numbers.split(few_words, 0.05, seed=0))
 
 
 def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
-    """Luong's general attention between two LSTMs of one layer with 64 features; chapter 5 trains it.
+    """Luong's general attention between two LSTMs of one layer with 64 features, as in chapter 5.
 
     It learns :func:`short_numbers` in 250 steps at a learning rate of 0.015.
+
+    Args:
+        task: has the two vocabularies.
+        seed: the random seed of the initialisation.
     """
     torch.manual_seed(seed)
     return EncoderDecoder(
@@ -43,30 +51,31 @@ def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
 
 
 def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float]:
-    """The share of held-out numbers without a mistake: of all, then of each of :data:`LENGTH_RANGES`.
+    """The exact match on the test set: of all numbers, then of each range of :data:`LENGTH_RANGES`.
 
     Raises:
-        ValueError: the task holds out no number of one of these lengths.
+        ValueError: the test set has no number of one of these lengths.
     """
     return task.exact_match(model, [(1, 20), *LENGTH_RANGES])
 
 
 def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """A row for each model, in percent: each seed's share of faultless numbers, and their mean by length.
+    """A table with a row a model, in percent: exact match of each seed, and its mean by length.
 
-    ``matches`` has for each model a list of what :func:`faultless` returns, one for each seed.
+    Args:
+        matches: for each model, what :func:`exact_match_by_length` returned for each seed.
     """
-    names = max(map(len, ("faultless, %", *matches)))
+    title = "exact match, %"
+    width = max(map(len, (title, *matches)))
     seeds = max([len("each seed"), *(4 * len(runs) - 1 for runs in matches.values())])
     ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTH_RANGES)
     lines = [
-        f"{'faultless, %':>{names}}  {'each seed':<{seeds}} | mean by French words",
-        f"{'':>{names}}  {'':<{seeds}} |{ranges}",
+        f"{title:>{width}}  {'each seed':<{seeds}} | mean by French words",
+        f"{'':>{width}}  {'':<{seeds}} |{ranges}",
     ]
     for name, runs in matches.items():
         each = " ".join(f"{100 * run[0]:3.0f}" for run in runs)
-        means = "".join(
-            f"{100 * share:7.0f}" for share in torch.tensor(runs).mean(0)[1:]
-        )
-        lines.append(f"{name:>{names}}: {each:<{seeds}} |{means}")
+        by_length = torch.tensor(runs).mean(0)[1:]
+        means = "".join(f"{100 * mean:7.0f}" for mean in by_length)
+        lines.append(f"{name:>{width}}: {each:<{seeds}} |{means}")
     return "\n".join(lines)

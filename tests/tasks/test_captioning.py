@@ -7,7 +7,14 @@ import torch
 from torch import nn
 
 from companion.attention import Additive, HardAttention, SampledAttention
-from companion.data.scenes import WORDS, Box, Digits, Scenes, draw, handwritten_digits
+from companion.data.scenes import (
+    WORDS,
+    Box,
+    Digits,
+    Scenes,
+    handwritten_digits,
+    sample_scenes,
+)
 from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import DecoderStep
 from companion.models import Captioner, HardCaptioner, ImageEncoder
@@ -34,7 +41,9 @@ def digits() -> Digits:
 def task(digits) -> Captioning:
     torch.manual_seed(0)
     return Captioning(
-        ImageEncoder(SIZE), draw(digits, 200, seed=0), draw(digits, 60, seed=1)
+        ImageEncoder(SIZE),
+        sample_scenes(digits, 200, seed=0),
+        sample_scenes(digits, 60, seed=1),
     )
 
 
@@ -190,7 +199,7 @@ def test_batches_are_a_function_of_the_step_and_each_image_comes_once_an_epoch(t
 
 def test_images_and_captions_stay_together(task, digits):
     torch.manual_seed(0)
-    encoder, scenes = ImageEncoder(SIZE), draw(digits, 60, seed=1)
+    encoder, scenes = ImageEncoder(SIZE), sample_scenes(digits, 60, seed=1)
     torch.testing.assert_close(
         task.test.annotations[7], encoder(scenes.images[7:8])[0][0]
     )

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from companion.data.scenes import NAMES, Box, Digits, Scenes, draw, handwritten_digits
+from companion.data.scenes import (
+    NAMES,
+    Box,
+    Digits,
+    Scenes,
+    handwritten_digits,
+    sample_scenes,
+)
 from companion.models import ImageEncoder
 from companion.tasks import (
     DetectionBatches,
@@ -43,7 +50,7 @@ def contains(box, y, x):
 
 
 def test_every_digit_has_a_field_on_a_grid_of_eight():
-    scenes = draw(strokes(), 100, seed=0, smallest=1, largest=9)
+    scenes = sample_scenes(strokes(), 100, seed=0, smallest=1, largest=9)
     labels = digit_of_each_region(scenes, 8)
     for row, caption in zip(labels, scenes.captions, strict=True):
         named = {NAMES.index(word) for word in caption if word in NAMES}
@@ -53,7 +60,7 @@ def test_every_digit_has_a_field_on_a_grid_of_eight():
 @pytest.mark.parametrize("side", [0, 7])
 def test_a_grid_that_does_not_fit_is_an_error(side):
     with pytest.raises(ValueError, match=rf"32 pixels .* {side} fields"):
-        digit_of_each_region(draw(strokes(), 1, seed=0), side)
+        digit_of_each_region(sample_scenes(strokes(), 1, seed=0), side)
 
 
 def test_a_lesson_is_a_function_of_its_step():

@@ -17,7 +17,7 @@ from companion.tasks.translation import AT_ONCE
 @pytest.fixture(scope="module")
 def task() -> TranslationTask:
     return TranslationTask(
-        *numbers.split(numbers.french_pairs(1500, seed=1), share=0.2, seed=1)
+        *numbers.split(numbers.french_pairs(1500, seed=1), fraction=0.2, seed=1)
     )
 
 
