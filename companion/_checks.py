@@ -148,6 +148,25 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
         )
 
 
+def check_scores(scores: Tensor, mask: Tensor | None) -> None:
+    """Refuse scores of no key (ValueError), and a mask as :func:`check_mask` does."""
+    if scores.shape[-1] == 0:
+        raise ValueError(
+            f"nothing to attend to: scores of shape {tuple(scores.shape)} have no key"
+        )
+    if mask is not None:
+        check_mask(mask, scores.shape)
+
+
+def check_pointers(weights: Tensor, document: Tensor, words: Tensor) -> None:
+    """Refuse a document without one weight for each position, or words of another batch."""
+    if weights.shape != document.shape or words.shape[:-1] != document.shape[:-1]:
+        raise ValueError(
+            f"weights of shape {tuple(weights.shape)} and words of {tuple(words.shape)} do "
+            f"not fit documents of {tuple(document.shape)}"
+        )
+
+
 def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
     """Whether a shape of as many axes broadcasts to the full one."""
     return all(m in (1, s) for m, s in zip(shape, full, strict=True))
@@ -393,7 +412,9 @@ def check_penalties(
             f"{max_length} tokens, not {length_penalty}: scores would vanish"
         )
     if coverage_penalty > 1e30:  # times the logarithms of all positions
-        raise ValueError(f"coverage_penalty must be at most 1e30, not {coverage_penalty}")
+        raise ValueError(
+            f"coverage_penalty must be at most 1e30, not {coverage_penalty}"
+        )
 
 
 def check_coverage(weights: Tensor | None, mask: Tensor | None) -> Tensor:

@@ -1,18 +1,23 @@
 """The mechanisms, one file each.
 
-All of them score the keys, normalise the scores under a mask, and average the values: the contract is
-:class:`~companion.attention.base.Attention`, and a chapter changes one part of it. The position rules are in
-:mod:`companion.attention.masks`.
+Each of them scores the keys, normalises the scores under a mask and averages the values.
+The contract is :class:`~companion.attention.base.Attention`; a chapter changes one part of
+it. The position rules are in :mod:`companion.attention.masks`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from companion.attention import masks
-from companion.attention.additive import Additive, LocationSensitive
+from companion.attention.additive import (
+    Additive,
+    LocationSensitive,
+    SmoothLocationSensitive,
+)
 from companion.attention.aligned_question import AlignedQuestionAttention
 from companion.attention.attention_over_attention import (
     attention_over_attention,
     pointer_sum,
+    two_way_attention,
 )
 from companion.attention.base import Attention, masked_softmax
 from companion.attention.functional import (
@@ -103,6 +108,7 @@ __all__ = [
     "RandomSynthesizer",
     "SampledAttention",
     "ScaledDot",
+    "SmoothLocationSensitive",
     "SparseAttention",
     "StraightThroughGumbel",
     "Synthesizer",
@@ -121,11 +127,15 @@ __all__ = [
     "one_hot",
     "pointer_sum",
     "record_weights",
+    "two_way_attention",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import :mod:`companion.attention.flex` only when it is asked for: it PyTorch compiles its kernels with a part that takes long to import."""
+    """The classes of :mod:`companion.attention.flex`, imported at their first use.
+
+    FlexAttention compiles its kernels with a part of PyTorch that is slow to import.
+    """
     if name in __all__:
         from companion.attention import flex
 

@@ -1,4 +1,4 @@
-"""Reading Wikipedia to answer open-domain questions (Chen et al. 2017): a passage looks at the question."""
+"""The aligned question embedding of a reading comprehension model (Chen et al. 2017)."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,21 +8,32 @@ from companion.attention.base import Attention
 
 
 class AlignedQuestionAttention(Attention):
-    """For each word of a passage, what of the question is like it: the *aligned question embedding*.
+    """The aligned question embedding: each word of a passage attends to the question.
 
     ::
 
         f_align(p_i) = Σ_j α_ij E(q_j),   α = masked_softmax(e)
         e_ij = ReLU(W E(p_i) + b) · ReLU(W E(q_j) + b)
 
-    The query is a word of the passage, key and value are the words of the question. Both go through one
-    dense layer, so that a word scores alike on either side; the value is the word vector itself. Unlike
-    *is this very word in the question?* it also finds words that only mean much the same.
+    The query is the embedding of a passage word; key and value are those of the question's
+    words. Both sides go through the same layer, so that scores are symmetric, and the value
+    is the embedding itself. Unlike the feature *does this word occur in the question?*, it
+    also finds words of similar meaning.
 
-    Source: Chen et al. 2017, section 3.2, whose α(·) is the dense layer with its ReLU.
+    Args:
+        embedding_size: the number of features of a word's embedding.
+        size: the size of the layer.
 
     Raises:
-        ValueError: a size is below 1, or query or source have another number of features than announced.
+        ValueError: a size is below 1, or query or source have another size.
+
+    Source: Chen et al. 2017, section 3.2, whose α(·) is the layer with its ReLU.
+
+    Example:
+        >>> attention = AlignedQuestionAttention(6, 8)
+        >>> passage, question = torch.randn(2, 7, 6), torch.randn(2, 4, 6)
+        >>> attention(passage, *attention.project(question)).shape
+        torch.Size([2, 7, 6])
     """
 
     def __init__(self, embedding_size: int, size: int):
@@ -33,14 +44,14 @@ class AlignedQuestionAttention(Attention):
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
-        """``ReLU(W E(q_j) + b)`` as the key, the word vectors themselves as the value."""
+        """``ReLU(W E(q_j) + b)`` as the key, the embedding itself as the value."""
         check_size("source", source, self.W.in_features)
         return self.W(source).relu(), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
-        """The dot product behind the layer; ``key`` is already there, ``query`` is not."""
+        """The dot product after the layer, which the key has passed and the query has not."""
         check_size("query", query, self.W.in_features)
         check_size("projected key", key, self.W.out_features)
         return self.W(query).relu() @ key.mT

@@ -3,6 +3,7 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from companion._checks import check_pointers
 from companion.attention.base import masked_softmax
 from companion.attention.pooling import mean_pooling
 
@@ -12,36 +13,93 @@ def attention_over_attention(
     document: Bool[Tensor, "*b n"],
     question: Bool[Tensor, "*b m"],
 ) -> Float[Tensor, "*b n"]:
-    """How much each word of a document is asked for: by each word of a question, as much as that one counts.
+    """The attention of each question word over the document, averaged by β.
 
     ::
 
         α(t)_i = softmax of M_it over i,   β(i)_t = softmax of M_it over t
         β_t = mean of β(i)_t over the document's words,   s_i = Σ_t α(t)_i β_t
 
-    ``document`` and ``question`` are masks of their words. The shares of a document's words sum to 1, and are
-    zero where document or question have no words. Source: Cui et al. 2017, section 3.
+    The weights of a document sum to 1. They are zero if the document or the question has
+    no words. :func:`two_way_attention` returns α and β.
+
+    Args:
+        scores: M, the score of each document word for each question word.
+        document, question: masks, ``True`` = a word.
 
     Raises:
         TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
+
+    Source: Cui et al. 2017, section 3.
+
+    Example:
+        >>> document, question = torch.ones(5) > 0, torch.ones(3) > 0
+        >>> weights = attention_over_attention(torch.randn(5, 3), document, question)
+        >>> weights.shape
+        torch.Size([5])
     """
-    alpha = masked_softmax(scores.mT, document.unsqueeze(-2))  # *b m n
-    beta = masked_softmax(scores, question.unsqueeze(-2))  # *b n m
-    return (mean_pooling(beta, document).unsqueeze(-2) @ alpha).squeeze(-2)
+    alpha, beta = two_way_attention(scores, document, question)
+    return (beta.unsqueeze(-2) @ alpha).squeeze(-2)
+
+
+def two_way_attention(
+    scores: Float[Tensor, "*b n m"],
+    document: Bool[Tensor, "*b n"],
+    question: Bool[Tensor, "*b m"],
+) -> tuple[Float[Tensor, "*b m n"], Float[Tensor, "*b m"]]:
+    """The two attentions of :func:`attention_over_attention`, from one matrix of scores.
+
+    Args:
+        scores, document, question: as in :func:`attention_over_attention`.
+
+    Returns:
+        α, in which each question word attends to the document, and β, the mean attention
+        of the document's words to the question.
+
+    Raises:
+        TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
+
+    Source: Cui et al. 2017, section 3, *individual attentions* and their average.
+
+    Example:
+        >>> document, question = torch.ones(5) > 0, torch.ones(3) > 0
+        >>> alpha, beta = two_way_attention(torch.randn(5, 3), document, question)
+        >>> alpha.shape, beta.shape
+        (torch.Size([3, 5]), torch.Size([3]))
+    """
+    alpha = masked_softmax(scores.mT, document.unsqueeze(-2))  # (*b, m, n)
+    beta = masked_softmax(scores, question.unsqueeze(-2))  # (*b, n, m)
+    return alpha, mean_pooling(beta, document)
 
 
 def pointer_sum(
-    shares: Float[Tensor, "b n"],
+    weights: Float[Tensor, "b n"],
     document: Int[Tensor, "b n"],
     words: Int[Tensor, "b c"],
 ) -> Float[Tensor, "b c"]:
-    """The probability of each word: the sum of the shares of the places where it stands.
+    """The probability of each word: the sum of the weights of its positions.
 
     ::
 
-        P(w) = Σ_{i: x_i = w} s_i,   x_i the word at place i of the document
+        P(w) = Σ_{i: x_i = w} s_i,   x_i the word at position i of the document
 
-    It is zero for a word that does not stand in the document. Source: Kadlec et al. 2016, section 3.
+    It is zero for a word that does not occur in the document.
+
+    Args:
+        weights: s, the weight of each position.
+        document: x, the word at each position.
+        words: the candidates w.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+
+    Source: Kadlec et al. 2016, section 3.
+
+    Example:
+        >>> document, weights = torch.tensor([[7, 8, 7]]), torch.tensor([[0.25, 0.5, 0.25]])
+        >>> pointer_sum(weights, document, torch.tensor([[7, 9]]))
+        tensor([[0.5000, 0.0000]])
     """
-    places = words.unsqueeze(-1) == document.unsqueeze(1)
-    return (places * shares.unsqueeze(1)).sum(-1)
+    check_pointers(weights, document, words)
+    occurs = words.unsqueeze(-1) == document.unsqueeze(1)  # (b, c, n)
+    return (occurs * weights.unsqueeze(1)).sum(-1)

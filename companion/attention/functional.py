@@ -1,4 +1,4 @@
-"""The mechanisms as functions of tensors: what their modules compute, without parameters of their own."""
+"""The mechanisms as functions of tensors: what the modules compute with their parameters."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,24 +16,24 @@ def dot_product_attention(
     scale: float | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "*b q v"]:
-    """Scaled dot-product attention by PyTorch's fused kernels, which keep no weights.
+    """Scaled dot-product attention by PyTorch's fused kernels, which store no weights.
 
     ::
 
         context_i = Σ_j softmax_j(scale · q_iᵀ k_j) v_j
 
-    It is zero where everything is masked.
+    The context of a query for which every key is masked is zero.
 
     Args:
-        query, key, value: leading axes are batch, and heads.
+        query, key, value: the leading axes are the batch, and the heads.
         mask: as in :func:`~companion.attention.base.masked_softmax`.
-        scale: 1/√d, if not given.
-        causal: let query i attend to no later key, where the queries are the last
-            positions of the keys. There is no mask then.
+        scale: 1/√d by default.
+        causal: no query attends to a later key; the queries are the last positions of
+            the keys. It is an alternative to a mask.
 
     Raises:
         ValueError: sizes do not fit, the source is empty, or the mask does not fit; or
-            there is a mask beside ``causal``, or more queries than keys.
+            ``causal`` comes with a mask or with more queries than keys.
         TypeError: the mask is not boolean.
 
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
@@ -45,15 +45,16 @@ def dot_product_attention(
     """
     check_inputs(query, key, value)
     check_same_features(query, key)
-    shape = (*_batch(query, key), query.shape[-2], key.shape[-2])
-    if shape[-1] == 0:
-        raise ValueError(f"nothing to attend to: a key of shape {tuple(key.shape)}")
+    if key.shape[-2] == 0:
+        raise ValueError(
+            f"there is no key to attend to: its shape is {tuple(key.shape)}"
+        )
     if causal:
         return _causal(query, key, value, mask, scale)
     if mask is None:
         return _fused(query, key, value, None, scale)
-    check_mask(mask, shape)
-    if query.device.type == "cpu":  # whose kernels give zero where everything is masked
+    check_mask(mask, (*_batch(query, key), query.shape[-2], key.shape[-2]))
+    if query.device.type == "cpu":  # its kernels give zero where every key is masked
         return _fused(query, key, value, mask, scale)
     empty = ~mask.any(-1, keepdim=True)  # other kernels differ on such a row
     return _fused(query, key, value, mask | empty, scale).masked_fill(empty, 0)
@@ -62,11 +63,15 @@ def dot_product_attention(
 def _causal(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None
 ) -> Tensor:
+    """Causal attention, with the mask that the kernel needs at most."""
     queries, keys = query.shape[-2], key.shape[-2]
-    if mask is not None or queries > keys:
+    if mask is not None:
         raise ValueError(
-            f"causal attention takes no mask beside it, and no more queries than keys, but "
-            f"there are {queries} and {keys}"
+            f"causal attention takes no mask, but there is one of shape {tuple(mask.shape)}"
+        )
+    if queries > keys:
+        raise ValueError(
+            f"{queries} queries cannot be the last positions of {keys} keys"
         )
     if queries == 1:  # the last position attends to every key
         return _fused(query, key, value, None, scale)
@@ -84,35 +89,46 @@ def _fused(
     scale: float | None,
     causal: bool = False,
 ) -> Tensor:
-    """PyTorch's kernel, which is fused for four axes and copies a mask that was expanded."""
-    if query.ndim == key.ndim == value.ndim == 4:
-        if mask is not None and mask.ndim < 4:
-            mask = mask[(None,) * (4 - mask.ndim)]
-        return scaled_dot_product_attention(
-            query, key, value, mask, 0.0, causal, scale=scale
-        )
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    query, key, value = (x[(None,) * (4 - x.ndim)] for x in (query, key, value))
-    if mask is not None:
-        mask = mask[(None,) * (4 - mask.ndim)]
+    """PyTorch's operation, whose kernels are fused only if there are four axes."""
+    axes = max(query.ndim, key.ndim, value.ndim)
+    query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
+    mask = None if mask is None else _four_axes(mask)
     context = scaled_dot_product_attention(
         query, key, value, mask, 0.0, causal, scale=scale
     )
-    return context.reshape(*batch, *context.shape[-2:])
+    return context if axes >= 4 else context.flatten(0, 4 - axes)
+
+
+def _four_axes(x: Tensor) -> Tensor:
+    """At least four axes. Leading ones are added and not expanded, which would cost a copy."""
+    return x if x.ndim >= 4 else x[(None,) * (4 - x.ndim)]
+
+
+def _batch(query: Tensor, key: Tensor) -> tuple[int, ...]:
+    """The batch axes of the scores."""
+    if query.shape[:-2] == key.shape[:-2]:
+        return tuple(query.shape[:-2])
+    return tuple(torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
 
 
 def additive_scores(
     query: Float[Tensor, "*b q h"], key: Float[Tensor, "*b k h"], v: Float[Tensor, " h"]
 ) -> Float[Tensor, "*b q k"]:
-    """Additive scores of projected queries and keys, ``vᵀ tanh(query_i + key_j)``.
+    """Additive scores of projected queries and keys.
 
-    Source: Bahdanau et al. 2015, appendix A.1.2, where the query is W_a s and the key U_a h.
+    ::
+
+        e_ij = vᵀ tanh(query_i + key_j)
+
+    Source: Bahdanau et al. 2015, appendix A.1.2, where the query is W_a s_{i−1} and the
+    key U_a h_j.
 
     Example:
         >>> additive_scores(torch.zeros(3, 4), torch.zeros(5, 4), torch.ones(4)).shape
         torch.Size([3, 5])
     """
-    return torch.tanh_(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v
+    hidden = torch.tanh_(query.unsqueeze(-2) + key.unsqueeze(-3))  # (*b, q, k, h)
+    return hidden @ v
 
 
 def cosine_scores(
@@ -132,13 +148,7 @@ def cosine_scores(
 
 
 def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-    """Each vector at norm 1; zeros stay zeros, without a gradient."""
+    """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero."""
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     zero = norm == 0
     return (vectors / norm.masked_fill(zero, 1)).masked_fill(zero, 0)
-
-
-def _batch(query: Tensor, key: Tensor) -> tuple[int, ...]:
-    if query.shape[:-2] == key.shape[:-2]:
-        return tuple(query.shape[:-2])
-    return tuple(torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]))

@@ -1,34 +1,57 @@
-"""Draws with a derivative: the Gumbel-softmax and the straight-through estimator, around any attention."""
-
-import math
+"""Differentiable samples: the Gumbel-softmax and its straight-through estimator."""
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import check_independent, check_inputs, check_kind
+from companion._checks import (
+    check_above_zero,
+    check_independent,
+    check_inputs,
+    check_kind,
+    check_scores,
+)
 from companion.attention.base import Attention, masked_softmax
 from companion.attention.hard import one_hot
 
 
 class GumbelSoftmax(Attention):
-    """A smooth draw: the softmax of the scores of another attention, with noise added.
+    """The Gumbel-softmax: a continuous relaxation of a sample from attention weights.
 
     ::
 
         weights = masked_softmax((score + g) / temperature),   g = − log E,   E exponential
 
-    The largest of score + g is position i with probability α_i; as the temperature falls to 0, the weights
-    become that position's alone. At evaluation g is 0. Only the other attention's scores are used. Source:
-    Jang, Gu and Poole 2017, section 2; Maddison, Mnih and Teh 2017, section 3.
+    The largest of score + g is position i with probability α_i. As the temperature goes to
+    0, the weights become one-hot at that position. In evaluation mode g is 0.
+
+    Args:
+        attention: its scores are used, and nothing else of it.
+        temperature: how smooth the weights are.
+        generator: the source of randomness, on the device of the inputs; by default
+            PyTorch's global one. Copies and pickles of the module copy its state.
 
     Raises:
-        ValueError: the temperature is not a finite number above 0.
-        TypeError: the other attention is no :class:`~companion.attention.base.Attention`, or one that hides keys
-            by a rule of its own, as a window does, which would be lost.
+        ValueError: the temperature is not finite and above 0.
+        TypeError: the temperature is not a number; or the attention is not an
+            :class:`~companion.attention.base.Attention`, or masks keys by a rule of its
+            own, as a window does, which its scores do not show.
+
+    Source: Jang, Gu and Poole 2017, section 2; Maddison, Mnih and Teh 2017, section 3.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> attention, source = GumbelSoftmax(Dot(), 0.5), torch.randn(2, 5, 8)
+        >>> attention(torch.randn(2, 1, 8), *attention.project(source)).shape
+        torch.Size([2, 1, 8])
     """
 
-    def __init__(self, attention: Attention, temperature: float = 1.0):
+    def __init__(
+        self,
+        attention: Attention,
+        temperature: float = 1.0,
+        generator: torch.Generator | None = None,
+    ):
         super().__init__()
         check_kind(self, attention, Attention)
         check_independent(
@@ -37,18 +60,16 @@ class GumbelSoftmax(Attention):
             "has_own_mask",
             because="only its scores are used, so the rule would be lost",
         )
-        if not 0 < temperature < math.inf:
-            raise ValueError(
-                f"the temperature must be a finite number above 0, not {temperature}"
-            )
+        check_above_zero(temperature=temperature)
         self.attention, self.temperature = attention, temperature
+        self.generator = generator
         self.uses_query_position = attention.uses_query_position
         self.uses_key_position = attention.uses_key_position
 
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """Key and value, as the attention inside has them."""
+        """Key and value of the attention inside."""
         return self.attention.project(source)
 
     def score(
@@ -60,6 +81,14 @@ class GumbelSoftmax(Attention):
         """The scores of the attention inside, without noise."""
         return self.attention.score_at(query, key, query_position)
 
+    def add_noise(self, scores: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q k"]:
+        """The scores, plus Gumbel noise in training mode, in at least 32 bits."""
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if not self.training:
+            return scores
+        noise = torch.empty_like(scores).exponential_(generator=self.generator)
+        return scores - noise.log()
+
     def weights(
         self,
         query: Float[Tensor, "*b q d"],
@@ -67,25 +96,35 @@ class GumbelSoftmax(Attention):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """Another draw at every call; a row sums to 1, or to 0 where all is masked."""
+        """A new sample at each call; a row sums to 1, or to 0 where all is masked."""
         check_inputs(query, key)
         scores = self.score(query, key, query_position)
-        if self.training:
-            precision = torch.promote_types(scores.dtype, torch.float32)
-            noise = -torch.empty_like(scores, dtype=precision).exponential_().log()
-            scores = scores + noise.to(scores.dtype)
-        return masked_softmax(scores / self.temperature, mask)
+        perturbed = self.add_noise(scores)
+        return tempered_softmax(perturbed, mask, self.temperature).to(scores.dtype)
 
 
 class StraightThroughGumbel(GumbelSoftmax):
-    """Looks at the largest of the Gumbel-softmax's weights alone, but sends back the gradient of them all.
+    """The straight-through Gumbel-softmax: a one-hot sample with the relaxation's gradient.
 
     ::
 
-        weights = one_hot(argmax r) + r − stop_gradient(r),   r = the Gumbel-softmax's weights
+        weights = one_hot(argmax(score + g)) + r − stop_gradient(r)
 
-    So a draw is as hard attention's, and its gradient wrong by a little (biased). At evaluation, the most
-    probable position. Source: Jang, Gu and Poole 2017, section 2.2.
+    r are the weights of :class:`GumbelSoftmax`, whose largest is at the same position. The
+    forward pass is that of hard attention; the gradient is biased. In evaluation mode the
+    weights are 1 at the most probable position.
+
+    Args:
+        attention, temperature, generator: as in :class:`GumbelSoftmax`.
+
+    Source: Jang, Gu and Poole 2017, section 2.2.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> attention, source = StraightThroughGumbel(Dot()), torch.randn(2, 5, 8)
+        >>> attention.weights(torch.randn(2, 1, 8), source).amax(-1)
+        tensor([[1.],
+                [1.]])
     """
 
     def weights(
@@ -95,6 +134,28 @@ class StraightThroughGumbel(GumbelSoftmax):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q k"]:
-        """A single 1 in each row, at another place at every call; none where all is masked."""
-        relaxed = super().weights(query, key, mask, query_position)
-        return one_hot(relaxed.detach()) + (relaxed - relaxed.detach())
+        """A new one-hot sample at each call; a row of zeros where all is masked."""
+        check_inputs(query, key)
+        scores = self.score(query, key, query_position)
+        perturbed = self.add_noise(scores)
+        relaxed = tempered_softmax(perturbed, mask, self.temperature)
+        sample = one_hot(masked_softmax(perturbed.detach(), mask))
+        return (sample + (relaxed - relaxed.detach())).to(scores.dtype)
+
+
+def tempered_softmax(
+    scores: Float[Tensor, "*b k"],
+    mask: Bool[Tensor, "..."] | None,
+    temperature: float,
+) -> Float[Tensor, "*b k"]:
+    """:func:`~companion.attention.base.masked_softmax` of ``scores / temperature``.
+
+    The maximum is subtracted before the division, so that nothing overflows at any
+    temperature.
+    """
+    check_scores(scores, mask)
+    visible = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    maximum = visible.detach().amax(-1, keepdim=True)
+    # Below the smallest normal number, 1 / temperature would be infinite.
+    divisor = max(temperature, torch.finfo(scores.dtype).tiny)
+    return masked_softmax((scores - maximum) / divisor, mask)

@@ -1,4 +1,4 @@
-"""Hard attention: sample one position instead of averaging over all (Xu et al. 2015, section 4)."""
+"""Hard attention: sample one position instead of averaging over all (Xu et al. 2015)."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,11 @@ from companion.attention.base import Attention
 
 
 class SampledAttention(NamedTuple):
-    """Where each query looked, how probable it was that it looked there, and how open that had been."""
+    """What :class:`HardAttention` returns for each query.
+
+    ``weights`` is 1 at the sampled position, ``log_prob`` the log-probability of the
+    sample, and ``entropy`` that of the distribution it was sampled from.
+    """
 
     weights: Float[Tensor, "*b q k"]
     log_prob: Float[Tensor, "*b q"]
@@ -19,49 +23,76 @@ class SampledAttention(NamedTuple):
 
 
 def entropy(probabilities: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
-    """How open a choice is: ``H = − Σ_i α_i log α_i``, from 0 to ``log k``."""
+    """The entropy of each distribution: ``H = − Σ_i α_i log α_i``, from 0 to ``log k``.
+
+    Example:
+        >>> entropy(torch.tensor([0.5, 0.5]))
+        tensor(0.6931)
+    """
     return -(probabilities * _log(probabilities)).sum(-1)
 
 
 def _log(probabilities: Tensor) -> Tensor:
-    """Finite, and without gradient, at zero."""
+    """The logarithm; at zero it is finite and has no gradient."""
     return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
 
 
 def one_hot(x: Float[Tensor, "*b k"]) -> Float[Tensor, "*b k"]:
-    """1 at the largest of each row, 0 elsewhere; a row of zeros, where all is masked, stays one."""
-    return (
-        torch.zeros_like(x)
-        .scatter(-1, x.argmax(-1, keepdim=True), 1)
-        .masked_fill(x == 0, 0)
-    )
+    """1 at the maximum of each row, 0 elsewhere. A row of zeros, all masked, stays zero.
+
+    Example:
+        >>> one_hot(torch.tensor([[0.2, 0.5, 0.3], [0.0, 0.0, 0.0]]))
+        tensor([[0., 1., 0.],
+                [0., 0., 0.]])
+    """
+    largest = x.argmax(-1, keepdim=True)
+    return torch.zeros_like(x).scatter(-1, largest, 1).masked_fill(x == 0, 0)
 
 
 class HardAttention(nn.Module):
-    """Looks at one position, drawn by the weights of another attention; at evaluation, the most probable.
+    """Hard attention: one position per query, sampled from the weights of an attention.
 
     ::
 
-        s ~ Multinoulli(α),   weights_i = [i = s],   log_prob = log α_s,   entropy = − Σ_i α_i log α_i
+        s ~ Multinoulli(α),   weights_i = [i = s],   log_prob = log α_s
+        entropy = − Σ_i α_i log α_i
 
-    Source: Xu et al. 2015, section 4.1, equations (8) and (9). No gradient flows through the weights; through
-    log_prob and entropy it does. A row in which all is masked draws nothing: weights and log_prob are zero.
-    Any other row of α must sum to 1, as those of :class:`~companion.attention.local.LocalP` do not.
-    :func:`~companion.attention.recording.record_weights` sees α, as the weights of the attention inside.
+    In evaluation mode the most probable position is chosen instead of sampled. No gradient
+    flows through the weights; it flows through log_prob and entropy. For a query of which
+    every key is masked nothing is sampled: weights, log_prob and entropy are zero.
+    :func:`~companion.attention.recording.record_weights` records α, as the weights of
+    the attention inside.
+
+    Args:
+        attention: defines α. Its rows must sum to 1, which excludes
+            :class:`~companion.attention.local.LocalP`.
+        generator: the source of randomness, on the device of the inputs; by default
+            PyTorch's global one. Copies and pickles of the module copy its state.
 
     Raises:
-        TypeError: the other attention is no :class:`~companion.attention.base.Attention`, or is hard itself.
+        TypeError: the attention is not an :class:`~companion.attention.base.Attention`.
+
+    Source: Xu et al. 2015, section 4.1, equations (8) and (9).
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> attention, source = HardAttention(Dot()), torch.randn(2, 5, 8)
+        >>> sampled = attention(torch.randn(2, 1, 8), source)
+        >>> sampled.weights.sum(-1)
+        tensor([[1.],
+                [1.]])
     """
 
-    def __init__(self, attention: Attention):
+    def __init__(self, attention: Attention, generator: torch.Generator | None = None):
         super().__init__()
         check_kind(self, attention, Attention)
         self.attention = attention
+        self.generator = generator
 
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """Key and value, as the attention inside has them."""
+        """Key and value of the attention inside."""
         return self.attention.project(source)
 
     def forward(
@@ -74,8 +105,7 @@ class HardAttention(nn.Module):
         """One position for each query.
 
         Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
-            TypeError: the mask is not boolean.
+            TypeError, ValueError: as the weights of the attention inside.
         """
         return self.sample(self.attention.weights(query, key, mask, query_position))
 
@@ -87,30 +117,44 @@ class HardAttention(nn.Module):
         )
 
     def choose(self, probabilities: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q k"]:
-        """The position as a row with a single 1."""
+        """The position as a one-hot row."""
         if not self.training:
             return one_hot(probabilities)
-        # Each position sets an alarm to E/α, with E exponential: the first to ring is i with probability α_i.
+        # An exponential clock of rate α_i rings after E/α_i; i is the first with probability α_i.
         precision = torch.promote_types(probabilities.dtype, torch.float32)
-        alarm = torch.empty_like(probabilities, dtype=precision).exponential_()
-        return one_hot(probabilities / alarm).to(probabilities.dtype)
+        clock = torch.empty_like(probabilities, dtype=precision)
+        clock.exponential_(generator=self.generator)
+        return one_hot(probabilities / clock).to(probabilities.dtype)
 
 
 class HalfAndHalf(HardAttention):
-    """Hard attention that, with probability ½, takes the expectation α itself instead of a position.
+    """Hard attention that uses the expectation α itself, not a sample, with probability ½.
 
-    Nothing was drawn then: log_prob is 0, and the gradient flows through the weights as in soft attention.
-    Source: Xu et al. 2015, end of section 4.1. Deviation: the paper tosses once an image, we once a look.
-    At evaluation there is no toss.
+    Where it does, log_prob is 0 and the gradient flows through the weights, as in soft
+    attention. In evaluation mode the most probable position is always chosen.
+
+    Args:
+        attention, generator: as in :class:`HardAttention`.
+
+    Source: Xu et al. 2015, end of section 4.1.
+    Deviation: the paper decides once for each image; we decide for each query, so that the
+    module needs no memory between the steps of a decoder.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> attention, source = HalfAndHalf(Dot()), torch.randn(2, 5, 8)
+        >>> attention(torch.randn(2, 1, 8), source).weights.shape
+        torch.Size([2, 1, 5])
     """
 
     def sample(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:
         """For each row of α, one position or the row itself."""
-        drawn = super().sample(probabilities)
+        sampled = super().sample(probabilities)
         if not self.training:
-            return drawn
-        expected = torch.rand_like(drawn.log_prob) < 0.5
-        weights = torch.where(expected[..., None], probabilities, drawn.weights)
+            return sampled
+        uniform = torch.empty_like(sampled.log_prob).uniform_(generator=self.generator)
+        expected = uniform < 0.5
+        weights = torch.where(expected[..., None], probabilities, sampled.weights)
         return SampledAttention(
-            weights, drawn.log_prob.masked_fill(expected, 0), drawn.entropy
+            weights, sampled.log_prob.masked_fill(expected, 0), sampled.entropy
         )

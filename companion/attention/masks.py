@@ -1,9 +1,9 @@
 """Position rules: which positions may attend to which.
 
-A rule takes query positions ``i`` and key positions ``j``, which broadcast, and returns
-``True`` where i may attend to j. One rule gives the mask, the picture in the book, what a
-fast kernel must equal, and the blocks that it may skip. Rules are values: they compare,
-hash, pickle and print.
+A rule takes tensors of query positions ``i`` and key positions ``j``, which broadcast, and
+returns ``True`` where position i may attend to position j. One rule defines the mask, the
+result that a fast kernel must equal, and the blocks that the kernel may skip. Rules are
+values: they can be compared, hashed, pickled and printed.
 """
 
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ from companion._checks import check_positive
 
 
 class Rule(ABC):
-    """From query positions ``i`` and key positions ``j`` to where i may attend to j.
+    """Whether position ``i`` may attend to position ``j``, for tensors of positions.
 
-    Any function of ``(i, j)`` serves as a rule too, but only a ``Rule`` can promise that
-    it depends on i − j alone, which tiled kernels need.
+    Any other function of ``(i, j)`` is accepted as a rule too. Only a ``Rule`` can say, by
+    ``relative``, that it depends on i − j alone, which tiled kernels need.
     """
 
     relative = False  #: whether the rule depends on i − j alone
@@ -31,13 +31,18 @@ class Rule(ABC):
         """``True`` where position ``i`` may attend to position ``j``."""
 
 
-#: A :class:`Rule`, or any function like one.
+#: A :class:`Rule`, or any function with its arguments and result.
 RuleFunction = Rule | Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class causal(Rule):  # noqa: N801 - used as a function
-    """Each position attends to itself and to earlier ones: ``j ≤ i``."""
+    """Each position attends to itself and to the positions before it: ``j ≤ i``.
+
+    Example:
+        >>> causal()(torch.tensor(2), torch.arange(4))
+        tensor([ True,  True,  True, False])
+    """
 
     relative = True
 
@@ -49,10 +54,16 @@ class causal(Rule):  # noqa: N801 - used as a function
 class local(Rule):  # noqa: N801
     """Each position attends to its neighbours up to ``radius`` away: ``|i − j| ≤ radius``.
 
-    Source: Su 2019.
-
     Raises:
         ValueError: the radius is below 1.
+
+    Source: Su 2019.
+
+    Example:
+        >>> local(1)
+        local(radius=1)
+        >>> local(1)(torch.tensor(2), torch.arange(4))
+        tensor([False,  True,  True,  True])
     """
 
     radius: int
@@ -62,17 +73,21 @@ class local(Rule):  # noqa: N801
         check_positive(radius=self.radius)
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        return (i - j).abs() <= self.radius
+        return abs(i - j) <= self.radius
 
 
 @dataclass(frozen=True)
 class atrous(Rule):  # noqa: N801
-    """Each position attends to every ``rate``-th one: ``(i − j) mod rate = 0``.
-
-    Source: Su 2019.
+    """Each position attends to every ``rate``-th position: ``(i − j) mod rate = 0``.
 
     Raises:
         ValueError: the rate is below 1.
+
+    Source: Su 2019.
+
+    Example:
+        >>> atrous(2)(torch.tensor(2), torch.arange(4))
+        tensor([ True, False,  True, False])
     """
 
     rate: int
@@ -87,7 +102,7 @@ class atrous(Rule):  # noqa: N801
 
 @dataclass(frozen=True)
 class same_block(Rule):  # noqa: N801
-    """Each position attends to its own block: ``⌊i / size⌋ = ⌊j / size⌋``.
+    """Each position attends to the positions of its block: ``⌊i / size⌋ = ⌊j / size⌋``.
 
     Raises:
         ValueError: the size is below 1.
@@ -104,7 +119,11 @@ class same_block(Rule):  # noqa: N801
 
 @dataclass(frozen=True)
 class block_ends(Rule):  # noqa: N801
-    """Every position attends to the last ``count`` of each block: ``j mod size ≥ size − count``.
+    """Each position attends to the last ``count`` positions of each block.
+
+    ::
+
+        j mod size ≥ size − count
 
     Raises:
         ValueError: a number is below 1, or ``count`` is above ``size``.
@@ -126,17 +145,26 @@ class block_ends(Rule):  # noqa: N801
 
 @dataclass(frozen=True)
 class _Pair(Rule):
+    """A rule made of two others; it is relative if both of them are."""
+
     first: RuleFunction
     second: RuleFunction
 
     @property
     def relative(self) -> bool:  # type: ignore[override]
-        return all(getattr(x, "relative", False) for x in (self.first, self.second))
+        return all(
+            getattr(rule, "relative", False) for rule in (self.first, self.second)
+        )
 
 
 @dataclass(frozen=True)
 class union(_Pair):  # noqa: N801
-    """Where at least one of two rules lets ``i`` attend to ``j``."""
+    """Position i attends to j where at least one of two rules allows it.
+
+    Example:
+        >>> union(causal(), local(1))(torch.tensor(1), torch.arange(4))
+        tensor([ True,  True,  True, False])
+    """
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return self.first(i, j) | self.second(i, j)
@@ -144,7 +172,12 @@ class union(_Pair):  # noqa: N801
 
 @dataclass(frozen=True)
 class intersection(_Pair):  # noqa: N801
-    """Where both of two rules let ``i`` attend to ``j``."""
+    """Position i attends to j where both of two rules allow it.
+
+    Example:
+        >>> intersection(causal(), local(1))(torch.tensor(2), torch.arange(4))
+        tensor([False,  True,  True, False])
+    """
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return self.first(i, j) & self.second(i, j)
@@ -152,54 +185,68 @@ class intersection(_Pair):  # noqa: N801
 
 @dataclass(frozen=True)
 class difference(_Pair):  # noqa: N801
-    """Where the first rule lets ``i`` attend to ``j`` and the second does not."""
+    """Position i attends to j where the first rule allows it and the second does not.
+
+    Example:
+        >>> difference(causal(), local(1))(torch.tensor(2), torch.arange(4))
+        tensor([ True, False, False, False])
+    """
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return self.first(i, j) & ~self.second(i, j)
 
 
 def strided_local(stride: int) -> Rule:
-    """The first half of :func:`strided`: the last ``stride`` positions and itself.
-
-    Source: Child et al. 2019, section 4.3: A⁽¹⁾. Their code attends to one position
-    fewer, which A⁽²⁾ has as well: the union is the same.
+    """The first half of :func:`strided`: the position itself and the ``stride`` before it.
 
     Raises:
         ValueError: the stride is below 1.
+
+    Source: Child et al. 2019, section 4.3: A⁽¹⁾.
+    Deviation: the authors' code attends to one position fewer, which A⁽²⁾ contains; the
+    union is the same.
     """
     return intersection(causal(), local(stride))
 
 
 def strided_atrous(stride: int) -> Rule:
-    """The second half of :func:`strided`: every ``stride``-th position, backwards from itself.
-
-    Source: Child et al. 2019, section 4.3: A⁽²⁾.
+    """The second half of :func:`strided`: every ``stride``-th position, counted backwards.
 
     Raises:
         ValueError: the stride is below 1.
+
+    Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
     return intersection(causal(), atrous(stride))
 
 
 def strided(stride: int) -> Rule:
-    """The last ``stride`` positions, and every ``stride``-th before: local or atrous, causal.
+    """Each position attends to the last ``stride``, and to every ``stride``-th before them.
+
+    ::
+
+        j ≤ i and (i − j ≤ stride or (i − j) mod stride = 0)
+
+    Raises:
+        ValueError: the stride is below 1.
 
     Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
     :func:`strided_local` and :func:`strided_atrous`.
 
-    Raises:
-        ValueError: the stride is below 1.
+    Example:
+        >>> dense(strided(2), 6)[-1].int()
+        tensor([0, 1, 0, 1, 1, 1], dtype=torch.int32)
     """
     return intersection(causal(), union(local(stride), atrous(stride)))
 
 
 def fixed_block(stride: int) -> Rule:
-    """The first half of :func:`fixed`: the own block of ``stride`` positions so far.
-
-    Source: Child et al. 2019, section 4.3: A⁽¹⁾.
+    """The first half of :func:`fixed`: the block of ``stride`` positions, up to i.
 
     Raises:
         ValueError: the stride is below 1.
+
+    Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     """
     return intersection(causal(), same_block(stride))
 
@@ -207,26 +254,35 @@ def fixed_block(stride: int) -> Rule:
 def fixed_summary(stride: int, expressive: int = 1) -> Rule:
     """The second half of :func:`fixed`: the last ``expressive`` positions of each block.
 
-    Source: Child et al. 2019, section 4.3: A⁽²⁾; ``expressive`` is the paper's c.
-
     Raises:
         ValueError: a size is below 1, or ``expressive`` is above the stride.
+
+    Source: Child et al. 2019, section 4.3: A⁽²⁾; ``expressive`` is the paper's c.
     """
     return intersection(causal(), block_ends(stride, expressive))
 
 
 def fixed(stride: int, expressive: int = 1) -> Rule:
-    """The own block so far, and the last ``expressive`` positions of every earlier block.
+    """Each position attends to its own block and to the last positions of earlier blocks.
 
     ::
 
         j ≤ i and (⌊j / stride⌋ = ⌊i / stride⌋ or j mod stride ≥ stride − expressive)
 
-    Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
-    :func:`fixed_block` and :func:`fixed_summary`; ``expressive`` is the paper's c.
+    Args:
+        stride: the size of a block.
+        expressive: how many positions at the end of a block all later positions attend
+            to; the paper's c.
 
     Raises:
         ValueError: a size is below 1, or ``expressive`` is above the stride.
+
+    Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
+    :func:`fixed_block` and :func:`fixed_summary`.
+
+    Example:
+        >>> dense(fixed(3), 6)[-1].int()
+        tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
     """
     return intersection(
         causal(), union(same_block(stride), block_ends(stride, expressive))
@@ -244,9 +300,9 @@ def dense(
 
     Args:
         rule: which positions may attend to which.
-        queries: how many queries there are.
-        keys: how many keys there are; as many as queries, if not given.
-        device: where the mask is made.
+        queries: the number of queries.
+        keys: the number of keys; by default that of the queries.
+        device: the device of the mask.
         first: the position of the first query.
 
     Raises:
@@ -270,6 +326,12 @@ def dense(
 def visible_keys(
     rule: RuleFunction, query_position: Tensor, keys: int
 ) -> Bool[Tensor, "*b q k"]:
-    """For queries at these positions, which of the keys 0, 1, … they may attend to."""
+    """The rule as a mask for queries at any positions and the keys 0, 1, …, keys − 1.
+
+    Example:
+        >>> visible_keys(causal(), torch.tensor([0, 2]), 4).int()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 1, 0]], dtype=torch.int32)
+    """
     j = torch.arange(keys, device=query_position.device)
     return rule(query_position[..., None], j).expand(*query_position.shape, keys)

@@ -1,4 +1,4 @@
-"""From a sequence to one vector: the last state, the mean, the maximum, or attention with a learned query."""
+"""One vector for a sequence: its last state, its mean, its maximum, or attention pooling."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,30 +10,33 @@ from companion._checks import (
     check_positive,
     check_states,
 )
-from companion.attention.base import Attention, masked_softmax, uniform_parameter
+from companion.attention.base import Attention, masked_softmax, reset_uniform
 
 
 def last_pooling(
     states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]
 ) -> Float[Tensor, "*b d"]:
-    """The last state that is not masked: what a recurrent network has read when the sequence ends.
+    """The last state that is not masked, which for an RNN has information from all inputs.
 
-    A sequence with nothing unmasked gives zero, here and in every pooling of this file.
+    Every pooling of this module returns zeros for a sequence that is masked everywhere.
+
+    Args:
+        states: the sequences.
+        mask: boolean, ``True`` = a state to keep.
 
     Raises:
         TypeError: the mask is not boolean.
-        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+        ValueError: the sequences are empty, or the mask is not of shape ``(*b, n)``.
+
+    Example:
+        >>> last_pooling(torch.eye(3), torch.tensor([True, True, False]))
+        tensor([0., 1., 0.])
     """
     check_states("sequence", states, mask)
-    places = torch.arange(1, states.shape[-2] + 1, device=states.device)
-    last = (
-        (places * mask)
-        .argmax(-1)[..., None, None]
-        .expand(*states.shape[:-2], 1, states.shape[-1])
-    )
-    return (
-        states.gather(-2, last).squeeze(-2).masked_fill(~mask.any(-1, keepdim=True), 0)
-    )
+    numbers = torch.arange(1, states.shape[-2] + 1, device=states.device)
+    last = (numbers * mask).argmax(-1)[..., None, None]  # (*b, 1, 1)
+    pooled = states.gather(-2, last.expand(*last.shape[:-1], states.shape[-1]))
+    return pooled.squeeze(-2).masked_fill(~mask.any(-1, keepdim=True), 0)
 
 
 def mean_pooling(
@@ -41,9 +44,15 @@ def mean_pooling(
 ) -> Float[Tensor, "*b d"]:
     """The mean of the states that are not masked: attention whose scores are all equal.
 
+    Args:
+        states, mask: as in :func:`last_pooling`.
+
     Raises:
-        TypeError: the mask is not boolean.
-        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+        TypeError, ValueError: as :func:`last_pooling`.
+
+    Example:
+        >>> mean_pooling(torch.eye(3), torch.tensor([True, True, False]))
+        tensor([0.5000, 0.5000, 0.0000])
     """
     check_states("sequence", states, mask)
     weights = masked_softmax(states.new_zeros(mask.shape), mask)
@@ -53,11 +62,17 @@ def mean_pooling(
 def max_pooling(
     states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]
 ) -> Float[Tensor, "*b d"]:
-    """The largest value of each feature among the states that are not masked.
+    """The maximum of each feature over the states that are not masked.
+
+    Args:
+        states, mask: as in :func:`last_pooling`.
 
     Raises:
-        TypeError: the mask is not boolean.
-        ValueError: there is no position, or the mask has another shape than ``(*b, n)``.
+        TypeError, ValueError: as :func:`last_pooling`.
+
+    Example:
+        >>> max_pooling(torch.eye(3), torch.tensor([True, True, False]))
+        tensor([1., 1., 0.])
     """
     check_states("sequence", states, mask)
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(-2)
@@ -65,19 +80,31 @@ def max_pooling(
 
 
 class AttentionPooling(nn.Module):
-    """The states averaged by attention, whose one query is learned: what is worth keeping, whatever is read.
+    """Attention pooling: the average of the states under attention by one learned query.
 
     ::
 
-        pooled = Σ_j α_j value_j,   α = attention.weights(u, key),   key, value = attention.project(states)
+        pooled = Σ_j α_j value_j
+        α = attention.weights(u, key),   key, value = attention.project(states)
 
-    ``query`` is u. Any :class:`~companion.attention.base.Attention` serves that takes ``query_size`` features and
-    does not go by the query's place, for this query has none.
-    Source: Yang et al. 2016, section 2.2, whose score is :class:`~companion.attention.scores.HiddenDot`.
+    Args:
+        attention: any :class:`~companion.attention.base.Attention` whose weights do not
+            depend on the query's position, because the learned query has none.
+        query_size: the number of features of the query u.
 
     Raises:
         ValueError: ``query_size`` is below 1.
-        TypeError: the attention is no :class:`~companion.attention.base.Attention`, or goes by the query's place.
+        TypeError: the attention is not an :class:`~companion.attention.base.Attention`, or
+            depends on the query's position.
+
+    Source: Yang et al. 2016, section 2.2, where the attention is
+    :class:`~companion.attention.scores.HiddenDot`.
+
+    Example:
+        >>> from companion.attention import HiddenDot
+        >>> pooling = AttentionPooling(HiddenDot(6, query_size=4), query_size=4)
+        >>> pooling(torch.randn(2, 5, 6), torch.ones(2, 5) > 0).shape
+        torch.Size([2, 6])
     """
 
     def __init__(self, attention: Attention, query_size: int):
@@ -88,19 +115,23 @@ class AttentionPooling(nn.Module):
         )
         check_positive(query_size=query_size)
         self.attention = attention
-        self.query = uniform_parameter(query_size)
+        self.query = nn.Parameter(torch.empty(query_size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise the query as in ``nn.Linear``; the attention is a module of its own."""
+        reset_uniform(self.query)
 
     def forward(
         self, states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]
     ) -> Float[Tensor, "*b v"]:
-        """One vector a sequence.
+        """One vector for each sequence.
 
         Raises:
-            TypeError: the mask is not boolean.
-            ValueError: there is no position, the mask has another shape, or sizes do not fit the attention.
+            TypeError, ValueError: as :func:`last_pooling`, or sizes do not fit the
+                attention.
         """
         check_states("sequence", states, mask)
-        query = self.query.expand(*states.shape[:-2], 1, -1)
-        return self.attention(
-            query, *self.attention.project(states), mask.unsqueeze(-2)
-        ).squeeze(-2)
+        key, value = self.attention.project(states)
+        query = self.query.expand(*states.shape[:-2], 1, -1)  # (*b, 1, query_size)
+        return self.attention(query, key, value, mask.unsqueeze(-2)).squeeze(-2)

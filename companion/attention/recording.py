@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from companion.attention.base import Attention
-
-_SHADOWED = ("weights", "attend", "forward")
 
 
 @contextmanager
@@ -16,13 +15,14 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the weights of every :class:`~companion.attention.base.Attention` of a model.
 
     Inside the block each attention is computed by its definition, ``weights · value``,
-    even where its ``forward`` is fused. Outside, nothing is kept and nothing is slower.
-    A module that the model holds under two names is listed under the first. A copy of
-    the model made inside the block, by ``deepcopy`` or ``torch.save``, is not recorded.
+    even where its ``forward`` is fused. Outside the block nothing is stored and nothing
+    is slower. A module that the model holds under two names is listed under the first.
+    A copy made inside the block, by ``deepcopy`` or ``torch.save``, is independent of the
+    model and is not recorded.
 
     Yields:
-        A dictionary from each module's name to its weights, detached, one tensor
-        ``(*b, q, k)`` a call.
+        A dictionary from the name of each module to its weights: one tensor
+        ``(*b, q, k)`` a call, detached.
 
     Example:
         >>> from companion.attention import MultiHeadAttention
@@ -41,38 +41,38 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
     before = {name: dict(vars(module)) for name, module in attentions.items()}
     for name, module in attentions.items():
-        _record(module, maps[name])
+        vars(module).update(_recorded_methods(module, maps[name]))
     try:
         yield maps
     finally:
         for name, module in attentions.items():
-            for method in _SHADOWED:
-                del vars(module)[method]
-                if method in before[name]:
-                    vars(module)[method] = before[name][method]
+            _restore(module, before[name])
 
 
-def _record(module: Attention, found: list[Tensor]) -> None:
-    """Shadow the methods of one module: ``weights`` notes its result, the others use it."""
-    define = module.weights
+def _recorded_methods(
+    module: Attention, found: list[Tensor]
+) -> dict[str, Callable[..., Any]]:
+    """Methods to shadow those of a module: ``weights`` stores its result, all others use it."""
+    weights_of = module.weights
 
     def weights(*args: Any, **named: Any) -> Tensor:
-        result = define(*args, **named)
+        result = weights_of(*args, **named)
         found.append(result.detach())
         return result
 
-    def attend(query, key, value, *args, **named) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-        result = weights(query, key, *args, **named)
-        return result @ value, result
-
-    def forward(*args: Any, **named: Any) -> Tensor:
-        return attend(*args, **named)[0]
-
-    shadows: dict[str, Callable[..., Any]] = {
+    methods: dict[str, Any] = {
         "weights": weights,
-        "attend": attend,
-        "forward": forward,
+        "attend": partial(Attention.attend, module),
+        "forward": partial(Attention.forward, module),
     }
-    for shadow in shadows.values():
-        shadow.records_weights = True  # type: ignore[attr-defined]
-    vars(module).update(shadows)
+    for method in methods.values():
+        method.records_weights = True  # so that copies of the module leave it out
+    return methods
+
+
+def _restore(module: Attention, before: dict[str, Any]) -> None:
+    """Take back the shadowing methods; a method that was shadowed before is so again."""
+    for name in ("weights", "attend", "forward"):
+        del vars(module)[name]
+        if name in before:
+            vars(module)[name] = before[name]

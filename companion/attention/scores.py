@@ -1,57 +1,78 @@
-"""The family of scores: how well a key answers a query, in six ways, from no parameter to a small network."""
-
-import math
+"""The family of scores: how well a key matches a query, from a dot product to a network."""
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.functional import linear
 
-from companion._checks import check_positive, check_same_features, check_size
-from companion.attention.base import Attention, uniform_parameter
-from companion.attention.functional import cosine_scores, dot_product_attention
+from companion._checks import (
+    check_above_zero,
+    check_positive,
+    check_same_features,
+    check_size,
+)
+from companion.attention.base import Attention, reset_uniform
+from companion.attention.functional import (
+    additive_scores,
+    cosine_scores,
+    dot_product_attention,
+)
 
 
 class Dot(Attention):
-    """Scores by the dot product: large where query and key are long and point the same way.
+    """Dot-product attention: scores that are large where query and key point the same way.
 
     ::
 
         e_ij = q_iᵀ k_j
 
-    Source: Luong et al. 2015, section 3.1, *dot*. For entries of variance 1 it has variance d, so that with
-    many features the softmax saturates: see :class:`ScaledDot`.
+    If the components have variance 1, the scores have variance d, so that the softmax
+    saturates in many dimensions: see :class:`ScaledDot`.
 
     Raises:
-        ValueError: query and key have not the same number of features.
+        ValueError: query and key have different numbers of features.
+
+    Source: Luong et al. 2015, section 3.1, *dot*.
+
+    Example:
+        >>> attention, source = Dot(), torch.randn(2, 5, 8)
+        >>> attention(torch.randn(2, 3, 8), *attention.project(source)).shape
+        torch.Size([2, 3, 8])
     """
 
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """``qᵀ k`` for every query with every key."""
+        """``q_iᵀ k_j``."""
         check_same_features(query, key)
         return query @ key.mT
 
 
 class ScaledDot(Dot):
-    """Scores by the dot product over √d, so that its variance does not grow with the number of features.
+    """Scaled dot-product attention: the variance of the scores does not grow with d.
 
     ::
 
         e_ij = q_iᵀ k_j / √d
 
-    Source: Vaswani et al. 2017, section 3.2.1, where d is d_k. ``forward`` is PyTorch's fused
-    ``scaled_dot_product_attention``, which need not keep the weights.
+    ``forward`` is PyTorch's fused ``scaled_dot_product_attention``, which need not store
+    the weights.
 
     Raises:
-        ValueError: query and key have not the same number of features.
+        ValueError: query and key have different numbers of features.
+
+    Source: Vaswani et al. 2017, section 3.2.1, where d is d_k.
+
+    Example:
+        >>> attention, source = ScaledDot(), torch.randn(2, 5, 8)
+        >>> attention(torch.randn(2, 3, 8), *attention.project(source)).shape
+        torch.Size([2, 3, 8])
     """
 
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """``qᵀ k / √d`` for every query with every key."""
+        """``q_iᵀ k_j / √d``."""
         return super().score(query * query.shape[-1] ** -0.5, key)
 
     def forward(
@@ -62,53 +83,70 @@ class ScaledDot(Dot):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
-        """The context by a fused kernel: equal to the definition, zero where all is masked."""
+        """The context by a fused kernel; zero for a query of which every key is masked."""
         return dot_product_attention(query, key, value, mask)
 
 
 class Cosine(Attention):
-    """Scores by the angle alone, however long the vectors are, times a fixed strength.
+    """Content-based addressing: scores by the cosine of the angle, whatever the norms.
 
     ::
 
         e_ij = β q_iᵀ k_j / (|q_i| |k_j|)
 
-    Source: Graves et al. 2014 (Neural Turing Machines), section 3.3.1; ``strength`` is β, which the paper's
-    controller chooses anew at each step. With β = 1 no weight is more than e² times another. A vector of
-    zeros has no direction: its score is 0, and it gets no gradient.
+    With β = 1, no weight is more than e² times another. The score of a zero vector is 0,
+    and its gradient is zero.
+
+    Args:
+        strength: β.
 
     Raises:
-        ValueError: the strength is not a finite number above 0, or query and key have not the same number of
-            features.
+        ValueError: the strength is not a finite number above 0, or query and key have
+            different numbers of features.
+        TypeError: the strength is not a number.
+
+    Source: Graves et al. 2014 (Neural Turing Machines), section 3.3.1.
+    Deviation: the paper's controller outputs β at each step; here it is a constant.
+
+    Example:
+        >>> key = torch.tensor([[2.0, 0.0], [0.0, 0.1], [-1.0, 0.0]])
+        >>> Cosine(strength=3.0).score(key[:1], key)
+        tensor([[ 3.,  0., -3.]])
     """
 
     def __init__(self, strength: float = 1.0):
         super().__init__()
-        if not 0 < strength < math.inf:
-            raise ValueError(
-                f"the strength must be a finite number above 0, not {strength}"
-            )
+        check_above_zero(strength=strength)
         self.strength = strength
 
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """``β cos(q, k)`` for every query with every key."""
+        """``β cos(q_i, k_j)``."""
         return self.strength * cosine_scores(query, key)
 
 
 class Bilinear(Attention):
-    """Scores by a dot product in the query's space, to which a matrix brings the key.
+    """Bilinear attention: a dot product after a matrix has mapped the key to the query's space.
 
     ::
 
         e_ij = q_iᵀ W k_j
 
-    Source: Luong et al. 2015, section 3.1, *general*. ``W k_j`` is in :meth:`project`, so the source meets
-    the matrix only once.
+    ``W k_j`` is in :meth:`project`, so that each state is multiplied by W only once.
+
+    Args:
+        query_size, key_size: the number of features of a query and of a source state.
 
     Raises:
-        ValueError: a size is below 1, or query or source have another number of features than announced.
+        ValueError: a size is below 1, or query or source have another size.
+
+    Source: Luong et al. 2015, section 3.1, *general*.
+
+    Example:
+        >>> attention, source = Bilinear(4, 6), torch.randn(2, 5, 6)
+        >>> attention(torch.randn(2, 3, 4), *attention.project(source)).shape
+        torch.Size([2, 3, 6])
     """
 
     def __init__(self, query_size: int, key_size: int):
@@ -126,26 +164,37 @@ class Bilinear(Attention):
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
-        """``qᵀ W k`` for every query with every key; ``key`` is already ``W k``."""
+        """``q_iᵀ W k_j``, where the key is already ``W k_j``."""
         check_size("query", query, self.W.out_features)
         check_size("projected key", key, self.W.out_features)
         return query @ key.mT
 
 
 class Concat(Attention):
-    """Scores by one hidden layer over query and key, set side by side.
+    """Scores by a network with one hidden layer over the concatenation of query and key.
 
     ::
 
         e_ij = vᵀ tanh(W [q_i; k_j])
 
-    Source: Luong et al. 2015, section 3.1, *concat*. With ``W = [W_q W_k]`` this is
-    ``vᵀ tanh(W_q q + W_k k)``: the same function as :class:`companion.attention.additive.Additive`, which keeps the two
-    halves as two matrices. Only the first values of the parameters differ, as one matrix has more inputs than
-    each of two. ``W_k k`` is in :meth:`project`, so no pair is ever set side by side.
+    With ``W = [W_q W_k]`` this is ``vᵀ tanh(W_q q_i + W_k k_j)``: the same function as
+    :class:`~companion.attention.additive.Additive`, which stores the two halves as two
+    matrices. Only the initialisation differs, because one matrix has more inputs than
+    each half. ``W_k k_j`` is in :meth:`project`, so no pair is ever concatenated.
+
+    Args:
+        query_size, key_size: the number of features of a query and of a source state.
+        size: the size of the hidden layer.
 
     Raises:
-        ValueError: a size is below 1, or query or source have another number of features than announced.
+        ValueError: a size is below 1, or query or source have another size.
+
+    Source: Luong et al. 2015, section 3.1, *concat*.
+
+    Example:
+        >>> attention, source = Concat(4, 6, 8), torch.randn(2, 5, 6)
+        >>> attention(torch.randn(2, 3, 4), *attention.project(source)).shape
+        torch.Size([2, 3, 6])
     """
 
     def __init__(self, query_size: int, key_size: int, size: int):
@@ -153,38 +202,58 @@ class Concat(Attention):
         check_positive(query_size=query_size, key_size=key_size, size=size)
         self.query_size, self.key_size = query_size, key_size
         self.W = nn.Linear(query_size + key_size, size, bias=False)
-        self.v = uniform_parameter(size)
+        self.v = nn.Parameter(torch.empty(size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise v as in ``nn.Linear``; the matrix is a module of its own."""
+        reset_uniform(self.v)
 
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W_k k_j`` as the key, the source itself as the value."""
         check_size("source", source, self.key_size)
-        return functional.linear(source, self.W.weight[:, self.query_size :]), source
+        return linear(source, self.W.weight[:, self.query_size :]), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
-        """``vᵀ tanh(W [q; k])`` for every query with every key; ``key`` is already ``W_k k``."""
+        """``vᵀ tanh(W [q_i; k_j])``, where the key is already ``W_k k_j``."""
         check_size("query", query, self.query_size)
         check_size("projected key", key, self.W.out_features)
-        projected = functional.linear(query, self.W.weight[:, : self.query_size])
-        return torch.tanh_(projected.unsqueeze(-2) + key.unsqueeze(-3)) @ self.v
+        query = linear(query, self.W.weight[:, : self.query_size])
+        return additive_scores(query, key, self.v)
 
 
 class MLP(Attention):
-    """Scores by a network with several hidden layers, for what one layer cannot tell.
+    """Scores by a network with several hidden layers over query and key.
 
     ::
 
         z_1 = ReLU(W q_i + U k_j + b),   z_l = ReLU(W_l z_{l−1} + b_l),   e_ij = vᵀ z_L
 
-    Source: Pavlopoulos et al. 2017 (Deeper attention), whose network sees the key alone and ends with a bias;
-    ours sees the query too, and lets the bias go, which the softmax cancels. ``layers`` is L. ``U k_j`` is in
-    :meth:`project`; the layers after the first must see every pair.
+    ``U k_j`` is in :meth:`project`. The layers after the first are applied to each pair of
+    a query and a key.
+
+    Args:
+        query_size, key_size: the number of features of a query and of a source state.
+        size: the size of each hidden layer.
+        layers: the number of hidden layers, L.
 
     Raises:
-        ValueError: a size is below 1, or query or source have another number of features than announced.
+        ValueError: a size is below 1, or query or source have another size.
+
+    Source: Pavlopoulos et al. 2017 (Deeper attention).
+    Deviation: the paper's network has the key as its only input; ours has the query too,
+    as all mechanisms here.
+    Deviation: the paper's score ends with a bias; we omit it, because it cancels in the
+    softmax.
+
+    Example:
+        >>> attention, source = MLP(4, 6, 8, layers=3), torch.randn(2, 5, 6)
+        >>> attention(torch.randn(2, 3, 4), *attention.project(source)).shape
+        torch.Size([2, 3, 6])
     """
 
     def __init__(self, query_size: int, key_size: int, size: int, layers: int = 2):
@@ -195,7 +264,12 @@ class MLP(Attention):
         self.W = nn.Linear(query_size, size)
         self.U = nn.Linear(key_size, size, bias=False)
         self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.v = uniform_parameter(size)
+        self.v = nn.Parameter(torch.empty(size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise v as in ``nn.Linear``; the layers are modules of their own."""
+        reset_uniform(self.v)
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -207,37 +281,50 @@ class MLP(Attention):
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
-        """The network's answer for every query with every key; ``key`` is already ``U k``."""
+        """``vᵀ z_L``, where the key is already ``U k_j``."""
         check_size("query", query, self.W.in_features)
         check_size("projected key", key, self.U.out_features)
-        hidden = torch.relu_(self.W(query).unsqueeze(-2) + key.unsqueeze(-3))
+        pairs = self.W(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*b, q, k, size)
+        hidden = torch.relu_(pairs)
         for layer in self.hidden:
             hidden = torch.relu_(layer(hidden))
         return hidden @ self.v
 
 
 class HiddenDot(Dot):
-    """Scores by the dot product of the query with what one layer makes of the source.
+    """Dot-product attention to a hidden layer over the source: the scores of HAN.
 
     ::
 
         u_j = tanh(W h_j + b),   e_ij = q_iᵀ u_j
 
-    The values are the h_j, not the u_j. Source: Yang et al. 2016, section 2.2, equations (5) to (7), with the
-    one query u_w, or u_s. ``tanh(W h_j + b)`` is in :meth:`project`, computed once.
+    The values are the h_j, not the u_j. ``u_j`` is in :meth:`project`, computed once.
+
+    Args:
+        size: the number of features of a source state.
+        query_size: the number of features of a query, and so of u_j; by default ``size``.
 
     Raises:
-        ValueError: ``size`` is below 1, or query or source have another number of features.
+        ValueError: a size is below 1, or query or source have another size.
+
+    Source: Yang et al. 2016, section 2.2, equations (5) to (7), where the only query is
+    the context vector u_w or u_s.
+
+    Example:
+        >>> attention, source = HiddenDot(6, query_size=4), torch.randn(2, 5, 6)
+        >>> attention(torch.randn(2, 1, 4), *attention.project(source)).shape
+        torch.Size([2, 1, 6])
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, query_size: int | None = None):
         super().__init__()
-        check_positive(size=size)
-        self.W = nn.Linear(size, size)
+        query_size = size if query_size is None else query_size
+        check_positive(size=size, query_size=query_size)
+        self.W = nn.Linear(size, query_size)
 
     def project(
-        self, source: Float[Tensor, "*b k d"]
-    ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k d"]]:
+        self, source: Float[Tensor, "*b k s"]
+    ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``tanh(W h_j + b)`` as the key, the source itself as the value."""
         check_size("source", source, self.W.in_features)
         return torch.tanh(self.W(source)), source
