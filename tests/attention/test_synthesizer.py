@@ -1,8 +1,11 @@
-"""Synthesizers against the paper's equations; what they promise as attentions is in ``test_contract``."""
+"""Synthesizers against the paper's equations; their contract is in ``tests/contracts``."""
+
+import io
 
 import pytest
 import torch
 from torch import nn
+from torch.func import grad, vmap
 
 from companion.attention import (
     Additive,
@@ -73,7 +76,7 @@ def test_scores_are_the_papers(name, heads, length):
 
 
 @each_kind
-def test_the_keys_content_does_not_matter(name):
+def test_scores_do_not_depend_on_the_content_of_the_keys(name):
     synthesizer, x = build(name), sequence(2)
     assert torch.equal(
         synthesizer.weights(x, x), synthesizer.weights(x, torch.randn_like(x))
@@ -81,7 +84,7 @@ def test_the_keys_content_does_not_matter(name):
 
 
 @pytest.mark.parametrize("name", UNCONDITIONAL)
-def test_no_content_matters_to_a_table(name):
+def test_a_table_does_not_depend_on_the_content_of_the_query_either(name):
     synthesizer, x = build(name), sequence(2)
     assert torch.equal(
         synthesizer.score(x, x), synthesizer.score(torch.randn_like(x), x)
@@ -91,14 +94,14 @@ def test_no_content_matters_to_a_table(name):
 @each_kind
 @pytest.mark.parametrize("heads", [None, 3])
 @pytest.mark.parametrize(
-    "mask", [None, (6,), (1, 1, 6), (2, 1, 1, 6), (6, 6), (1, 1, 6, 6), (2, 3, 6, 6)]
+    "mask", [None, (6,), (1, 1, 1, 6), (2, 1, 1, 6), (6, 6), (1, 1, 6, 6), (2, 3, 6, 6)]
 )
-def test_forward_is_the_average_under_the_weights(name, heads, mask):
+def test_forward_is_the_average_of_the_values_under_the_weights(name, heads, mask):
     synthesizer, x = build(name, heads), sequence(2, 3)
-    may = None if mask is None else torch.rand(mask) < 0.6
-    weights = masked_softmax(synthesizer.score(x, x), may)
-    close(synthesizer.weights(x, x, may), weights)
-    close(synthesizer(x, x, x, may), weights @ x)
+    visible = None if mask is None else torch.rand(mask) < 0.6
+    weights = masked_softmax(synthesizer.score(x, x), visible)
+    close(synthesizer.weights(x, x, visible), weights)
+    close(synthesizer(x, x, x, visible), weights @ x)
 
 
 @each_kind
@@ -117,9 +120,34 @@ def test_factorized_dense_gives_every_position_a_score_of_its_own():
 
 
 @each_kind
-def test_the_last_queries_are_the_last_of_the_sequence(name):
+def test_by_default_the_queries_are_the_last_positions(name):
     synthesizer, x = build(name), sequence(2)
     close(synthesizer(x[:, 4:], x, x), synthesizer(x, x, x)[:, 4:])
+
+
+@pytest.mark.parametrize("name", UNCONDITIONAL)
+@pytest.mark.parametrize("heads", [None, 3])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_table_has_the_row_of_each_query_position(name, heads, masked):
+    synthesizer, x = build(name, heads), sequence(2, 3)
+    mask = torch.rand(2, 1, 1, 6) < 0.6 if masked else None
+    table = synthesizer.weights(x, x, mask)
+    contexts = synthesizer(x, x, x, mask)
+    position = torch.tensor([[[4, 0, 4]], [[1, 5, 2]]])  # (b, 1, q)
+    for given in (position[0, 0], position):
+        rows = given.expand(2, 3, 3)[..., None].expand(-1, -1, -1, 6)
+        found = synthesizer.weights(x[:, :, :3], x, mask, given)
+        close(found, table.gather(2, rows))
+        found = synthesizer(x[:, :, :3], x, x, mask, given)
+        close(found, contexts.gather(2, rows[..., :SIZE]))
+
+
+@pytest.mark.parametrize("position", [-1, LONGEST])
+@pytest.mark.parametrize("name", UNCONDITIONAL)
+def test_a_position_outside_the_table_is_an_error(name, position):
+    x = sequence(2, length=2)
+    with pytest.raises(ValueError, match=r"query_position is .* has positions 0 to 5"):
+        build(name)(x, x, x, None, torch.tensor([0, position]))
 
 
 def stack(attention):
@@ -132,7 +160,7 @@ def stack(attention):
 
 @each_kind
 @pytest.mark.parametrize("heads", [None, 3])
-def test_a_decoder_reads_in_pieces_what_it_reads_at_once(name, heads):
+def test_a_decoder_gives_the_same_logits_in_chunks_as_at_once(name, heads):
     model = stack(build(name, heads))
     tokens = torch.randint(3, 7, (2, LONGEST))
     source, mask = (
@@ -140,18 +168,77 @@ def test_a_decoder_reads_in_pieces_what_it_reads_at_once(name, heads):
         torch.ones(2, 5, dtype=torch.bool),
     )
     at_once, _ = model.run(tokens, model.start(source, mask))
-    state, pieces = model.start(source, mask), []
-    for piece in tokens.split([1, 3, 1, 1], 1):
-        logits, state = model.run(piece, state)
-        pieces.append(logits)
-    close(torch.cat(pieces, 1), at_once)
+    state, chunks = model.start(source, mask), []
+    for chunk in tokens.split([1, 3, 1, 1], 1):
+        logits, state = model.run(chunk, state)
+        chunks.append(logits)
+    close(torch.cat(chunks, 1), at_once)
 
 
 def test_a_fixed_table_is_saved_and_not_trained():
-    attention = MultiHeadAttention(12, 3, FixedRandom(LONGEST, heads=3))
-    attention(x := torch.randn(2, 5, 12), *attention.project(x)).sum().backward()
-    assert attention.attention.R.grad is None
-    assert "attention.R" in attention.state_dict()
+    model = MultiHeadAttention(12, 3, FixedRandom(LONGEST, heads=3))
+    before = model.attention.R.clone()
+    model.requires_grad_(True)
+    x = torch.randn(2, 5, 12)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model(x, *model.project(x)).sum().backward()
+    optimizer.step()
+    assert torch.equal(model.attention.R, before)
+    assert not model.attention.R.requires_grad
+    copy = MultiHeadAttention(12, 3, FixedRandom(LONGEST, heads=3))
+    copy.load_state_dict(model.state_dict())
+    assert torch.equal(copy.attention.R, before)
+
+
+def test_a_fixed_table_is_the_initial_one_of_a_random_synthesizer():
+    torch.manual_seed(3)
+    fixed = FixedRandom(LONGEST, heads=2).R
+    torch.manual_seed(3)
+    assert torch.equal(fixed, RandomSynthesizer(LONGEST, heads=2).R)
+
+
+@each_kind
+@pytest.mark.parametrize("heads", [None, 3])
+def test_reset_draws_the_initial_numbers_again(name, heads):
+    torch.manual_seed(3)
+    synthesizer = KINDS[name][0](heads)
+    initial = {name: x.clone() for name, x in synthesizer.state_dict().items()}
+    for x in synthesizer.state_dict().values():
+        x.fill_(7)
+    torch.manual_seed(3)
+    for module in synthesizer.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    assert initial.keys() == synthesizer.state_dict().keys()
+    for key, x in synthesizer.state_dict().items():
+        assert torch.equal(x, initial[key])
+
+
+def test_a_reset_mixture_weighs_its_scores_equally():
+    mixture = Mixture(ScaledDot(), build("random"))
+    nn.init.normal_(mixture.logits)
+    mixture.reset_parameters()
+    assert mixture.logits.tolist() == [0, 0]
+
+
+@each_kind
+def test_saved_and_loaded_it_is_the_same(name):
+    synthesizer, x, file = build(name), sequence(2), io.BytesIO()
+    torch.save(Mixture(ScaledDot(), synthesizer).double(), file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False).attentions[1]
+    assert torch.equal(loaded(x, x, x), synthesizer(x, x, x))
+
+
+@each_kind
+def test_gradients_per_sample_by_vmap_are_those_of_autograd(name):
+    synthesizer, x = build(name, heads=3), sequence(2, 3).requires_grad_()
+
+    def loss(x):
+        return synthesizer(x, x, x).square().sum()
+
+    (expected,) = torch.autograd.grad(loss(x), x)
+    close(vmap(grad(loss))(x.detach()), expected)
 
 
 @pytest.mark.parametrize(
@@ -168,31 +255,41 @@ def test_parameters_are_those_of_table_1_and_biases(synthesizer, expected):
     assert sum(parameter.numel() for parameter in synthesizer.parameters()) == expected
 
 
-def test_a_mixture_adds_scores_in_learnt_shares():
+def test_a_mixture_is_a_learned_weighted_sum_of_scores():
     parts = [ScaledDot(), build("dense"), build("random")]
     mixture, x = Mixture(*parts).double(), sequence(2)
     nn.init.normal_(mixture.logits)
-    shares = scalars.softmax(mixture.logits.tolist())
+    weights = scalars.softmax(mixture.logits.tolist())
     close(
         mixture.score(x, x),
-        sum(a * p.score(x, x) for a, p in zip(shares, parts, strict=True)),
+        sum(a * p.score(x, x) for a, p in zip(weights, parts, strict=True)),
     )
     mixture(x, x, x).square().sum().backward()
     assert (mixture.logits.grad != 0).all()
 
 
 @each_kind
-def test_a_sequence_beyond_the_longest_is_an_error(name):
+def test_a_sequence_beyond_the_maximum_length_is_an_error(name):
     x = sequence(2, length=LONGEST + 1)
-    with pytest.raises(ValueError, match="7 positions, but the synthesizer only 6"):
+    with pytest.raises(
+        ValueError, match="7 positions, but the synthesizer has scores for 6 only"
+    ):
         build(name)(x, x, x)
 
 
-@each_kind
-def test_more_queries_than_keys_are_an_error(name):
-    x = sequence(2)
-    with pytest.raises(ValueError, match=r"6 queries .* 5 keys"):
-        build(name)(x, x[:, 1:], x[:, 1:])
+@pytest.mark.parametrize("name", UNCONDITIONAL)
+def test_more_queries_than_keys_need_positions_in_a_table(name):
+    synthesizer, x = build(name), sequence(2)
+    with pytest.raises(ValueError, match=r"6 queries .* 5 keys: give their query_pos"):
+        synthesizer(x, x[:, 1:], x[:, 1:])
+    found = synthesizer.score(x, x[:, 1:], torch.arange(6))
+    close(found, synthesizer.score(x, x)[..., :5])
+
+
+@pytest.mark.parametrize("name", ["dense", "factorized dense"])
+def test_more_queries_than_keys_need_no_positions_in_a_dense_synthesizer(name):
+    synthesizer, x = build(name), sequence(2)
+    close(synthesizer.score(x, x[:, 1:]), synthesizer.score(x, x)[..., :5])
 
 
 @each_kind
@@ -229,9 +326,9 @@ def test_bad_sizes_are_errors(make, message):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_table_does_not_hide_that_queries_and_values_are_of_other_batches():
+def test_queries_and_values_of_other_batches_are_an_error_in_a_table():
     table = RandomSynthesizer(7)
     queries, values = torch.randn(3, 7, 4), torch.randn(2, 7, 4)
-    with pytest.raises(RuntimeError, match="size"):
+    with pytest.raises(ValueError, match=r"\(3, 7, 4\) and \(2, 7, 4\)"):
         table(queries, values, values)
     close(table(queries[:1], values, values), table(values, values, values))
