@@ -95,7 +95,7 @@ def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
 
 
 def stamp(root: Path = ROOT) -> None:
-    """Bring every place that carries the address in line with _config.yml."""
+    """Write the address of _config.yml everywhere it belongs."""
     url = repository_url(root / "_config.yml")
     chapters = sorted(root.glob("book/[0-9]*.md"))
     for chapter in chapters:

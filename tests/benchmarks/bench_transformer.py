@@ -1,6 +1,6 @@
 """The Transformer against PyTorch's: a training step, cached decoding, and heads in one operation.
 
-PyTorch's ``nn.Transformer`` stands between the same embeddings, positions and output. It has dropout on
+PyTorch's ``nn.Transformer`` between the same embeddings, positions and output. It has dropout on
 weights and inside the feed-forward network as well, so the step is also measured with none at all.
 """
 
@@ -90,16 +90,16 @@ def give_weights(
     theirs.self_attn = ours.attention.to_torch()
     theirs.linear1, _, theirs.linear2 = ours.feed_forward
     theirs.norm1, theirs.norm2 = (
-        ours.around_attention.norm,
-        ours.around_feed_forward.norm,
+        ours.attention_residual.norm,
+        ours.feed_forward_residual.norm,
     )
     theirs.self_attn.dropout = dropout
     if isinstance(ours, TransformerDecoderLayer):
         theirs.multihead_attn = ours.source_attention.to_torch()
         theirs.multihead_attn.dropout = dropout
         theirs.norm2, theirs.norm3 = (
-            ours.around_source.norm,
-            ours.around_feed_forward.norm,
+            ours.source_residual.norm,
+            ours.feed_forward_residual.norm,
         )
 
 
@@ -172,7 +172,7 @@ def decode(sentences_at_once: int) -> None:
 
 
 def parts(linear: nn.Linear, count: int) -> list[nn.Linear]:
-    """The same as several layers, each with its share of the outputs."""
+    """The same as several layers, each with a part of the outputs."""
     found = []
     for weight, bias in zip(
         linear.weight.chunk(count), linear.bias.chunk(count), strict=True

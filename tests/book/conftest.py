@@ -1,4 +1,4 @@
-"""What the tests of the built book share: its folder and a browser."""
+"""The fixtures of the tests of the built book: its folder and a browser."""
 
 import os
 import sys

@@ -104,7 +104,7 @@ def test_the_scan_sees_what_it_looks_for(text):
 
 
 class Links(HTMLParser):
-    """What a page points at, and the places in it that others can point at."""
+    """What a page points at, and the anchors in it that others can point at."""
 
     def __init__(self, text):
         super().__init__()

@@ -31,7 +31,7 @@ VISIBLE_TEXT = """() => {
 LEFT_OF_FORMULAS = """() => [...document.querySelectorAll('mjx-container[display="true"]')].map(
     formula => (formula.querySelector('mjx-mtd') ?? formula).getBoundingClientRect().left
 )"""
-# axe reads every coloured word of code, thousands of them; those of one class look alike in one place.
+# axe reads every coloured word of code, thousands of them; those of one class look alike in one spot.
 TOKENS = "div.highlight span[class], dt.sig span[class]"
 ONE_OF_EACH_COLOUR = """tokens => {
     const seen = new Set();

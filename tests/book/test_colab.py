@@ -1,6 +1,6 @@
 """In a fresh environment like Colab's, the package installs alone, and notebooks run by their own first cell.
 
-The versions are those seen in Colab in August 2026, but for torch, which is the one that the lock names.
+The versions are those seen in Colab in August 2026, except torch, which is the one that the lock names.
 """
 
 import json

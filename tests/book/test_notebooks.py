@@ -209,7 +209,7 @@ def test_what_is_printed_is_stored_and_progress_is_not(small_book):
 
 
 def without_times(path):
-    """The notebook, but for what cells printed that say they measure time."""
+    """The notebook, except what cells printed that say they measure time."""
     notebook = load(path)
     for cell in notebook.cells:
         if "measures-time" in tags(cell):

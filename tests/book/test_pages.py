@@ -1,4 +1,4 @@
-"""What a browser gets: pages that say what they are, whose parts keep their place, and a map to walk on."""
+"""What a browser gets: pages that say what they are, whose parts do not move, and a map to walk on."""
 
 import re
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.book
 
 PAGES = sorted(path.name for path in ROOT.glob("_build/html/book/*.html"))
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-# Pages with formulas, pictures, wide tables or long words where one looks first.
+# Pages with formulas, pictures, wide tables or long words at its top.
 FIRST_SEEN = [
     "index",
     "03_attention",
