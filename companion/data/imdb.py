@@ -6,6 +6,7 @@ most 4.
 """
 
 import gzip
+import io
 import lzma
 import re
 import tarfile
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from companion.data.download import fetch
 
@@ -146,7 +147,7 @@ def sentences(text: str) -> list[list[str]]:
 class _Bounded:
     """A file that tarfile reads forwards only, and at most ``_MOST`` bytes per member."""
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: io.BufferedIOBase):
         self._file, self.left = file, _MOST
 
     def read(self, size: int) -> bytes:
@@ -169,7 +170,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     with path.open("rb") as start:
         open_file = _OPEN.get(start.read(2), open)
     try:
-        with cast(IO[bytes], open_file(path, "rb")) as file:
+        with cast(io.BufferedIOBase, open_file(path, "rb")) as file:
             bounded: Any = _Bounded(file)
             with tarfile.open(fileobj=bounded, mode="r:") as archive:
                 for member in archive:

@@ -1,3 +1,4 @@
+import math
 import random
 from collections import Counter
 
@@ -6,14 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.data.batching import Batches, in_order
+from companion.data import Batches, in_order
 
 PAIRS = [([4 + row] * (1 + row % 7), [4 + row] * (row % 5)) for row in range(103)]
 
 
 def rows_of(batch):
-    """Each test pair is made of its own row's number, so a batch tells which pairs it holds."""
-    return [int(number) - 4 for number in batch.source[:, 0]]
+    """The rows of the pairs in a batch: each test pair consists of its own row + 4."""
+    return [int(token) - 4 for token in batch.source[:, 0]]
 
 
 def test_a_batch_is_padded_and_the_target_runs_from_bos_to_eos():
@@ -25,7 +26,7 @@ def test_a_batch_is_padded_and_the_target_runs_from_bos_to_eos():
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 110), st.integers(0, 3), st.integers(0, 5))
-def test_an_epoch_holds_every_pair_once(count, batch_size, seed, epoch):
+def test_every_pair_occurs_once_per_epoch(count, batch_size, seed, epoch):
     batches = Batches(PAIRS[:count], batch_size, seed)
     steps = range(epoch * batches.steps_in_epoch, (epoch + 1) * batches.steps_in_epoch)
     assert sorted(row for step in steps for row in rows_of(batches[step])) == list(
@@ -37,7 +38,7 @@ def test_an_epoch_holds_every_pair_once(count, batch_size, seed, epoch):
     )
 
 
-def test_a_batch_depends_on_nothing_but_the_step():
+def test_a_batch_depends_on_the_step_alone():
     forwards, other = Batches(PAIRS, 8, seed=3), Batches(PAIRS, 8, seed=3)
     steps = list(range(60))
     expected = [forwards[step] for step in steps]
@@ -56,7 +57,7 @@ def test_epochs_and_seeds_are_shuffled_differently():
     assert epoch != [rows_of(other[step]) for step in range(batches.steps_in_epoch)]
 
 
-def test_similar_lengths_come_together():
+def test_pairs_of_similar_length_share_a_batch():
     generator = random.Random(0)
     pairs = [([4], [4] * generator.randint(0, 20)) for _ in range(1000)]
     batches = Batches(pairs, 10, seed=0)
@@ -68,7 +69,7 @@ def test_similar_lengths_come_together():
     )  # by chance it would be about 0.8
 
 
-def test_all_pairs_in_order_with_their_rows():
+def test_in_order_gives_all_pairs_by_length_with_their_rows():
     seen = {}
     for rows, batch in in_order(PAIRS, 10):
         assert rows == rows_of(batch)
@@ -89,6 +90,14 @@ class TestBadInput:
     def test_batch_size_below_one(self, make):
         with pytest.raises(ValueError, match="not 0"):
             make(PAIRS, 0)
+
+    @pytest.mark.usefixtures("unchecked")
+    @pytest.mark.parametrize("size", ["3", None, 2.5, math.nan, 1e15])
+    def test_batch_size_that_is_no_integer(self, make, size):
+        with pytest.raises(
+            TypeError, match=f"batch_size must be an integer, not {size!r}"
+        ):
+            make(PAIRS, size)
 
     def test_empty_source_sentence_is_numbered(self, make):
         with pytest.raises(
@@ -115,5 +124,14 @@ class TestBadInput:
 
 
 def test_a_negative_step_is_refused():
-    with pytest.raises(IndexError, match="batch -1"):
+    with pytest.raises(IndexError, match="no batch -1"):
         Batches(PAIRS, 8, seed=0)[-1]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("seed", ["3", None, 2.5, math.nan])
+def test_a_seed_that_is_no_integer_is_refused(seed):
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {seed!r}"):
+        Batches(PAIRS, 8, seed)
+    with pytest.raises(ValueError, match="seed must be at least 0, not -1"):
+        Batches(PAIRS, 8, -1)

@@ -1,5 +1,6 @@
-"""Sources that must be compared with themselves: their answers are right, and no word gives them away."""
+"""The labels of the comparisons are right, and no single word reveals them."""
 
+import math
 from collections import Counter
 
 import pytest
@@ -26,10 +27,10 @@ def test_the_answer_is_the_larger_number_in_french():
         assert pair.target == french_words(pair.number)
 
 
-def test_each_two_numbers_come_once_in_either_order():
+def test_every_pair_of_numbers_occurs_once_in_either_order():
     pairs = larger(0)
-    twos = {frozenset((pair.source[:2], pair.source[3:])) for pair in pairs}
-    assert len(pairs) == len(twos) == 72 * 71 // 2
+    two_numbers = {frozenset((pair.source[:2], pair.source[3:])) for pair in pairs}
+    assert len(pairs) == len(two_numbers) == 72 * 71 // 2
     assert len(TWO_WORDS) == 72
     first = sum(NUMBER[pair.source[:2]] == pair.number for pair in pairs)
     assert 0.45 < first / len(pairs) < 0.55
@@ -39,24 +40,24 @@ def test_larger_depends_on_the_seed_alone():
     assert larger(3) == larger(3) != larger(4)
 
 
-def test_the_label_says_whether_a_number_is_there_in_both_languages():
+def test_the_label_says_whether_a_number_occurs_in_both_languages():
     for words, is_shared in shared(400, 3, 0):
         assert len(words) == 6
         assert sum(word in ENGLISH for word in words) == 3
         assert len(in_both(words)) == int(is_shared)
 
 
-def test_half_of_the_sources_are_shared_and_none_comes_twice():
+def test_half_of_the_sources_are_shared_and_none_is_repeated():
     found = shared(1001, 2, 0)
     assert len({words for words, _ in found}) == len(found) == 1001
     assert sum(is_shared for _, is_shared in found) == 501
 
 
-def test_no_word_and_no_place_tells_the_label():
+def test_no_word_at_any_position_reveals_the_label():
     found = shared(20000, 2, 0)
-    for place in range(4):
+    for position in range(4):
         counts = [
-            Counter(words[place] for words, label in found if label == kind)
+            Counter(words[position] for words, label in found if label == kind)
             for kind in (True, False)
         ]
         assert all(
@@ -78,6 +79,18 @@ def test_shared_depends_on_the_seed_alone():
     ("count", "size", "words"),
     [(0, 2, "not 0"), (100_001, 2, "not 100001"), (5, 1, "not 1"), (5, 11, "not 11")],
 )
-def test_what_cannot_be_drawn_is_refused(count, size, words):
+def test_a_count_or_size_out_of_range_is_refused(count, size, words):
     with pytest.raises(ValueError, match=words):
         shared(count, size, 0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
+@pytest.mark.parametrize("name", ["count", "size", "seed"])
+def test_arguments_that_are_no_integers_are_refused(name, bad):
+    arguments = {"count": 5, "size": 2, "seed": 0} | {name: bad}
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {bad!r}"):
+        shared(**arguments)
+    if name == "seed":
+        with pytest.raises(TypeError, match="seed must be an integer"):
+            larger(bad)

@@ -1,4 +1,5 @@
 import importlib
+import math
 
 import pytest
 
@@ -10,14 +11,14 @@ def found():
     return documents(150)
 
 
-def test_as_many_of_each_library_and_none_twice(found):
+def test_equally_many_of_each_library_without_duplicates(found):
     assert [sum(x.library == library for x in found) for library in LIBRARIES] == [
         150
     ] * 4
     assert len({x.sentences for x in found}) == len(found)
 
 
-def test_they_are_always_the_same_and_more_begin_with_the_fewer(found):
+def test_documents_are_reproducible_and_more_start_with_the_fewer(found):
     assert documents(150) == found
     assert [x for x in documents(160) if x.library == "numpy"][:150] == [
         x for x in found if x.library == "numpy"
@@ -36,7 +37,7 @@ def test_documents_are_sentences_of_words(found):
         assert document.file.endswith(".py")
 
 
-def test_giveaways_are_deleted_and_nothing_stands_in_their_place(found):
+def test_words_that_identify_a_library_are_deleted(found):
     words = {word for document in found for word in document.words}
     assert not words & {
         "numpy",
@@ -55,7 +56,7 @@ def test_giveaways_are_deleted_and_nothing_stands_in_their_place(found):
     )
 
 
-def test_a_docstring_in_sentences():
+def test_a_docstring_is_cut_into_sentences():
     text = """Read a file: see :class:`Path`.
 
     Parameters
@@ -87,14 +88,14 @@ def test_a_docstring_in_sentences():
     ]
 
 
-def test_files_are_split_and_not_documents(found):
-    train, held_out = split(found, share=0.5, seed=1)
-    assert sorted(train + held_out) == sorted(found)
-    files = [{(x.library, x.file) for x in side} for side in (train, held_out)]
+def test_the_split_is_by_file(found):
+    train, test = split(found, fraction=0.5, seed=1)
+    assert sorted(train + test) == sorted(found)
+    files = [{(x.library, x.file) for x in side} for side in (train, test)]
     assert not files[0] & files[1]
-    assert {x.library for x in held_out} == set(LIBRARIES)
-    assert split(found, share=0.5, seed=1) == (train, held_out)
-    assert split(found, share=0.5, seed=2) != (train, held_out)
+    assert {x.library for x in test} == set(LIBRARIES)
+    assert split(found, fraction=0.5, seed=1) == (train, test)
+    assert split(found, fraction=0.5, seed=2) != (train, test)
 
 
 def test_names_in_words(found):
@@ -115,20 +116,33 @@ def test_a_package_is_named_by_its_folder(library):
     }
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
-def test_a_share_outside_is_an_error(found, share):
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.5, math.nan])
+def test_a_fraction_out_of_range_is_an_error(found, fraction):
     with pytest.raises(ValueError, match="between 0 and 1"):
-        split(found, share, seed=0)
+        split(found, fraction, seed=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["0.5", None, True])
+def test_a_fraction_that_is_no_number_and_a_seed_that_is_no_integer_are_errors(
+    found, bad
+):
+    with pytest.raises(TypeError, match=f"fraction must be a number, not {bad!r}"):
+        split(found, bad, seed=0)
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+        split(found, 0.5, seed=bad)
 
 
 def test_a_side_without_files_is_an_error():
-    with pytest.raises(ValueError, match="the 1 files of numpy holds out 0"):
+    with pytest.raises(
+        ValueError, match="the 1 files of numpy leaves 1 to train on and 0"
+    ):
         split([Document("numpy", "a.py", ("a",), (("b",), ("c",)))], 0.3, seed=0)
 
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """An installed library, whose folder is yet empty."""
+    """An installed library whose folder is still empty."""
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "strange_library"
     folder.mkdir()
@@ -149,7 +163,7 @@ FILES = {
 }
 
 
-def test_files_are_read_in_their_own_encoding_and_what_cannot_be_read_is_left_out(
+def test_files_are_read_in_their_declared_encoding_and_invalid_ones_skipped(
     library,
 ):
     for name, code in FILES.items():
@@ -169,8 +183,15 @@ def test_a_library_without_files_is_an_error(library):
         documents(1, ["strange_library"])
 
 
-def test_bad_requests_are_an_error():
-    with pytest.raises(ValueError, match="must be asked for, not 0"):
+def test_bad_counts_and_unknown_libraries_are_errors():
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
         documents(0)
     with pytest.raises(ValueError, match="'no_such_library' is not installed"):
         documents(1, ["no_such_library"])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("count", ["3", None, 2.5, math.nan, 1e15])
+def test_a_count_that_is_no_integer_is_an_error(count):
+    with pytest.raises(TypeError, match=f"count must be an integer, not {count!r}"):
+        documents(count)

@@ -1,8 +1,10 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from companion.data.examples import Labelled, Shuffled, batches_in_order
+from companion.data import Labelled, Shuffled, batches_in_order
 
 
 def collate(examples):
@@ -13,7 +15,7 @@ def numbers(batches, steps):
     return [batches[step].inputs[0].tolist() for step in steps]
 
 
-def test_every_example_comes_once_an_epoch_in_another_order():
+def test_every_example_occurs_once_per_epoch_in_a_new_order():
     batches = Shuffled(range(10), collate, batch_size=4, seed=0)
     assert batches.steps_in_epoch == 3
     epochs = [numbers(batches, range(3 * e, 3 * e + 3)) for e in range(2)]
@@ -33,15 +35,15 @@ def test_a_batch_is_a_pure_function_of_its_step():
 
 
 def test_an_epoch_is_shuffled_once(monkeypatch):
-    drawn, default_rng = [], np.random.default_rng
+    seeds, default_rng = [], np.random.default_rng
     monkeypatch.setattr(
-        np.random, "default_rng", lambda seed: drawn.append(seed) or default_rng(seed)
+        np.random, "default_rng", lambda seed: seeds.append(seed) or default_rng(seed)
     )
     numbers(Shuffled(range(10), collate, batch_size=4, seed=12345), range(6))
-    assert drawn == [[12345, 0], [12345, 1]]
+    assert seeds == [[12345, 0], [12345, 1]]
 
 
-def test_one_by_one_keeps_the_order():
+def test_batches_in_order_keep_the_order():
     found = list(batches_in_order(range(10), collate, 4))
     assert [batch.inputs[0].tolist() for batch in found] == [
         [0, 1, 2, 3],
@@ -53,7 +55,7 @@ def test_one_by_one_keeps_the_order():
 
 @pytest.mark.parametrize(
     ("examples", "size", "message"),
-    [([], 4, "no examples"), ([1], 0, "at least one example, not 0")],
+    [([], 4, "no examples"), ([1], 0, "batch_size must be at least 1, not 0")],
 )
 def test_bad_batches_are_an_error(examples, size, message):
     with pytest.raises(ValueError, match=message):
@@ -63,5 +65,18 @@ def test_bad_batches_are_an_error(examples, size, message):
 
 
 def test_a_negative_step_is_an_error():
-    with pytest.raises(IndexError, match="batch -1"):
+    with pytest.raises(IndexError, match="no batch -1"):
         Shuffled([1], collate, 1, seed=0)[-1]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
+def test_sizes_seeds_and_steps_that_are_no_integers_are_errors(bad):
+    with pytest.raises(TypeError, match=f"batch_size must be an integer, not {bad!r}"):
+        Shuffled([1], collate, bad, seed=0)
+    with pytest.raises(TypeError, match=f"batch_size must be an integer, not {bad!r}"):
+        list(batches_in_order([1], collate, bad))
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+        Shuffled([1], collate, 1, seed=bad)
+    with pytest.raises(TypeError, match=f"step must be an integer, not {bad!r}"):
+        Shuffled([1], collate, 1, seed=0)[bad]

@@ -1,10 +1,11 @@
+import math
 from collections import Counter
 from datetime import date
 
 import pytest
 
 from companion.data import facts as module
-from companion.data.facts import BLANK, PLACES, Fact, Question, facts, questions, split
+from companion.data.facts import BLANK, MARKERS, Fact, Question, facts, questions, split
 
 SQUARE = [
     Fact("A", "USD", "en"),
@@ -21,10 +22,10 @@ def real():
     return facts()
 
 
-def told(asked, place):
-    """The sentence on a place."""
+def sentence_about(marker, asked):
+    """The sentence of a document that contains a marker."""
     sentences = " ".join(asked.document).split(" .")
-    (found,) = [sentence for sentence in sentences if place in sentence]
+    (found,) = [sentence for sentence in sentences if marker in sentence]
     return found
 
 
@@ -38,7 +39,7 @@ def test_facts_are_those_of_the_world(real):
     assert len(real) == len(set(real)) > 400
 
 
-def test_they_are_those_of_one_day(monkeypatch):
+def test_the_facts_are_those_of_a_fixed_day(monkeypatch):
     def currencies(days):
         monkeypatch.setattr(module, "_DAY", days)
         return {fact.currency for fact in facts() if fact.territory == "HR"}
@@ -47,44 +48,44 @@ def test_they_are_those_of_one_day(monkeypatch):
     assert currencies(date(2023, 6, 1)) == {"EUR"}
 
 
-def test_a_document_tells_the_whole_square_and_names_each_place_twice():
+def test_a_document_describes_the_whole_square_with_each_marker_twice():
     behind = {fact.territory: fact for fact in SQUARE}
     for asked in questions(SQUARE, SQUARE, 60, seed=0):
         assert set(asked.territories) == set("ABCD")
-        assert asked.candidates == PLACES
+        assert asked.candidates == MARKERS
         counts = Counter(asked.document)
-        assert [counts[place] for place in PLACES] == [2] * 4
-        for place, territory in zip(PLACES, asked.territories, strict=True):
-            sentence, fact = told(asked, place), behind[territory]
+        assert [counts[marker] for marker in MARKERS] == [2] * 4
+        for marker, territory in zip(MARKERS, asked.territories, strict=True):
+            sentence, fact = sentence_about(marker, asked), behind[territory]
             assert MONEY[fact.currency][0] in sentence
             assert TONGUE[fact.language][0] in sentence
             asks = (
                 MONEY[fact.currency][1] in " ".join(asked.question),
                 TONGUE[fact.language][1] in asked.question,
             )
-            assert all(asks) == (place == asked.answer)
+            assert all(asks) == (marker == asked.answer)
 
 
-def test_nothing_but_reading_helps():
-    """No marker, no place in the document and no fact is the answer more often than another."""
+def test_the_answer_cannot_be_guessed():
+    """All markers, positions in the document and facts are the answer equally often."""
     asked = questions(SQUARE, SQUARE, 800, seed=1)
     markers = Counter(one.answer for one in asked)
     order = Counter(
-        list(dict.fromkeys(w for w in one.document if w in PLACES)).index(one.answer)
+        list(dict.fromkeys(w for w in one.document if w in MARKERS)).index(one.answer)
         for one in asked
     )
     for counts in (
         markers,
         order,
-        Counter(one.territories[PLACES.index(one.answer)] for one in asked),
+        Counter(one.territories[MARKERS.index(one.answer)] for one in asked),
     ):
         assert len(counts) == 4
         assert all(150 < count < 250 for count in counts.values())
 
 
-def test_only_what_is_to_be_asked_about_is_the_answer():
+def test_only_the_facts_to_ask_about_are_answers():
     asked = questions(SQUARE[1:2], [SQUARE[0], *SQUARE[2:]], 20, seed=6)
-    assert {one.territories[PLACES.index(one.answer)] for one in asked} == {"B"}
+    assert {one.territories[MARKERS.index(one.answer)] for one in asked} == {"B"}
 
 
 def test_the_question_has_one_gap_and_both_halves_in_both_orders():
@@ -110,19 +111,21 @@ def test_a_seed_gives_the_same_questions():
     assert questions(SQUARE, SQUARE, 9, seed=3) != questions(SQUARE, SQUARE, 9, seed=4)
 
 
-def test_four_places_are_four_territories():
-    """C, which has both languages, may stand for one of them only."""
+def test_four_markers_are_four_territories():
+    """C has both languages, but occurs with one of them only."""
     double = [*SQUARE[:2], SQUARE[2], SQUARE[3], Fact("C", "EUR", "fr")]
     assert all(
         len(set(one.territories)) == 4 for one in questions(double, double, 50, seed=0)
     )
     with pytest.raises(
-        ValueError, match="about none of 4 facts can be asked among 4 others"
+        ValueError, match="no question can be asked about 4 facts among 4 others"
     ):
         questions(*[[*SQUARE[:3], Fact("C", "EUR", "fr")]] * 2, 5, seed=0)
 
 
-def test_whole_territories_are_held_out_and_no_value_is_new(real):
+def test_the_split_is_by_territory_and_test_facts_have_known_currencies_and_languages(
+    real,
+):
     train, test = split(real, 0.2, seed=1)
     known = {fact.territory for fact in train}
     assert len(known) > 50
@@ -147,34 +150,43 @@ def test_whole_territories_are_held_out_and_no_value_is_new(real):
     assert split(real, 0.2, seed=2) != (train, test)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
-def test_a_share_that_is_none_is_an_error(share):
-    with pytest.raises(ValueError, match=f"between 0 and 1, but is {share}"):
-        split(SQUARE, share, seed=0)
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.5, math.nan])
+def test_a_fraction_out_of_range_is_an_error(fraction):
+    with pytest.raises(ValueError, match=f"between 0 and 1, but is {fraction}"):
+        split(SQUARE, fraction, seed=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["3", None, math.nan, 2.5, 1e15])
+def test_counts_and_seeds_that_are_no_integers_are_errors(bad):
+    with pytest.raises(TypeError, match=f"count must be an integer, not {bad!r}"):
+        questions(SQUARE, SQUARE, bad, seed=0)
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+        questions(SQUARE, SQUARE, 1, seed=bad)
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+        split(SQUARE, 0.5, seed=bad)
 
 
 def test_too_few_territories_are_an_error():
     with pytest.raises(
         ValueError,
-        match="1 of 4 territories held out there are 0 facts to train on and 0 to test",
+        match="1 of 4 territories in the test set there are 0 facts to train on and 0 to",
     ):
         split(SQUARE, 0.25, seed=0)
     with pytest.raises(ValueError, match="0 of 0 territories"):
         split(SQUARE[:3], 0.25, seed=0)
     with pytest.raises(
-        ValueError, match="about none of 3 facts can be asked among 3 others"
+        ValueError, match="no question can be asked about 3 facts among 3 others"
     ):
         questions(SQUARE[:3], SQUARE[:3], 1, seed=0)
 
 
 def test_no_questions_are_an_error():
-    with pytest.raises(
-        ValueError, match="at least one question must be asked for, not 0"
-    ):
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
         questions(SQUARE, SQUARE, 0, seed=0)
 
 
-def test_a_question_is_what_it_says():
+def test_the_answer_occurs_in_the_document_and_the_blank_does_not():
     (one,) = questions(SQUARE, SQUARE, 1, seed=0)
     assert isinstance(one, Question)
     assert one.answer in one.document

@@ -12,7 +12,7 @@ from companion.data.vocabulary import Vocabulary
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Make COMPANION_DATA a new folder, and return what writes a file there that counts as the original."""
+    """Set COMPANION_DATA to a new folder; returns a function that writes an original there."""
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
     (tmp_path / "multi30k").mkdir()
 
@@ -28,7 +28,7 @@ def write(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_network(tmp_path, monkeypatch):
-    """No COMPANION_DATA, an empty cache, and an address on this machine at which nobody listens."""
+    """No COMPANION_DATA, an empty cache, and an address on this machine without a server."""
     monkeypatch.delenv("COMPANION_DATA", raising=False)
     monkeypatch.setattr(download.pooch, "os_cache", lambda name: tmp_path / "cache")
     with socket.socket() as taken:
@@ -44,7 +44,7 @@ def test_lines_are_sentences(write):
     assert load("val", "en") == ["One.", "Two\x0b\x85 \u2028words."]
 
 
-def test_pairs_stand_side_by_side(write):
+def test_pairs_are_source_and_target(write):
     write("val.de.gz", "Eins\nZwei\n")
     write("val.en.gz", "One\nTwo\n")
     assert load_pairs("val", "de", "en") == [("Eins", "One"), ("Zwei", "Two")]

@@ -25,7 +25,7 @@ def test_each_description_has_its_own_name_and_another_of_its_file():
     ]
 
 
-def test_a_name_with_the_same_description_is_no_wrong_name():
+def test_a_name_with_the_same_description_is_never_the_other_name():
     aliases = [
         document("a.py", "add item", "put it in"),
         document("a.py", "push item", "put it in"),
@@ -34,7 +34,7 @@ def test_a_name_with_the_same_description_is_no_wrong_name():
     ]
     with pytest.raises(ValueError, match="these 2 documents"):
         name_pairs(aliases[:2], seed=0)
-    # b.py gives the name "join item" the same description: so it is no wrong name in a.py either.
+    # In b.py "join item" has the same description, so that it is right in a.py, too.
     join, pop = (
         document("a.py", "join item", "put two in one"),
         document("a.py", "pop item", "take it out"),
@@ -63,6 +63,13 @@ def test_pairs_of_real_documents():
     assert name_pairs(found, seed=1) != pairs
 
 
-def test_no_pair_at_all_is_an_error():
+def test_documents_without_two_names_in_a_file_are_an_error():
     with pytest.raises(ValueError, match="these 2 documents"):
         name_pairs(THREE[2:], seed=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("seed", ["3", None, 2.5])
+def test_a_seed_that_is_no_integer_is_an_error(seed):
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {seed!r}"):
+        name_pairs(THREE, seed)

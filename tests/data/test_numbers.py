@@ -1,3 +1,4 @@
+import math
 from collections import Counter
 
 import pytest
@@ -37,7 +38,7 @@ def test_words_are_those_of_num2words(number):
 
 
 @pytest.mark.parametrize("scale", [1, 1000, 1_000_000, 1_001_001])
-def test_every_group_of_three_digits_at_its_place(scale):
+def test_every_group_of_three_digits_at_every_scale(scale):
     for group in range(1, 1000):
         number = group * scale
         assert english_words(number) == said(number, "en")
@@ -63,7 +64,7 @@ def test_french_lengths_are_balanced():
     )
 
 
-def test_short_french_numbers_have_short_numbers_among_them():
+def test_short_french_targets_include_small_numbers():
     digits = Counter(
         len(str(pair.number))
         for pair in french_pairs(5400, seed=0)
@@ -93,22 +94,22 @@ def test_pairs_are_deterministic_and_consistent(make):
 
 
 @pytest.mark.parametrize("make", [french_pairs, german_pairs])
-def test_split_shares_no_number_and_loses_none(make):
+def test_the_split_puts_every_number_on_one_side(make):
     pairs = make(6000, seed=0)
-    train, held_out = split(pairs, 1 / 6, seed=0)
-    numbers = {pair.number for pair in held_out}
-    assert len(numbers) == len(held_out)
+    train, test = split(pairs, 1 / 6, seed=0)
+    numbers = {pair.number for pair in test}
+    assert len(numbers) == len(test)
     assert numbers.isdisjoint(pair.number for pair in train)
     assert numbers | {pair.number for pair in train} == {pair.number for pair in pairs}
-    assert (train, held_out) == split(pairs, 1 / 6, seed=0)
-    assert held_out != split(pairs, 1 / 6, seed=1)[1]
+    assert (train, test) == split(pairs, 1 / 6, seed=0)
+    assert test != split(pairs, 1 / 6, seed=1)[1]
 
 
-def test_held_out_numbers_are_balanced_by_length():
-    train, held_out = split(french_pairs(9720, seed=0), 1 / 6, seed=0)
-    bins = Counter((len(pair.target) - 1) // 4 for pair in held_out)
+def test_test_numbers_are_balanced_by_length():
+    train, test = split(french_pairs(9720, seed=0), 1 / 6, seed=0)
+    bins = Counter((len(pair.target) - 1) // 4 for pair in test)
     assert min(bins.values()) > 100
-    assert set(range(1, LONGEST_FRENCH + 1)) == {len(pair.target) for pair in held_out}
+    assert set(range(1, LONGEST_FRENCH + 1)) == {len(pair.target) for pair in test}
     assert len(train) > 8000
 
 
@@ -122,17 +123,39 @@ def test_numbers_out_of_range_are_named(say, number):
 
 
 @pytest.mark.parametrize("make", [french_pairs, german_pairs])
-def test_no_pairs_asked_for(make):
-    with pytest.raises(ValueError, match="not 0"):
+def test_a_count_of_zero_is_an_error(make):
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
         make(0, seed=0)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5])
-def test_shares_out_of_range_are_named(share):
-    with pytest.raises(ValueError, match=str(share)):
-        split(german_pairs(10, seed=0), share, seed=0)
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_fractions_out_of_range_are_named(fraction):
+    with pytest.raises(ValueError, match=str(fraction)):
+        split(german_pairs(10, seed=0), fraction, seed=0)
 
 
-def test_a_share_that_holds_nothing_out_is_refused():
-    with pytest.raises(ValueError, match=r"0\.001 of 20 pairs holds nothing out"):
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
+def test_arguments_that_are_no_integers_are_errors(bad):
+    for make in (french_pairs, german_pairs):
+        with pytest.raises(TypeError, match=f"count must be an integer, not {bad!r}"):
+            make(bad, seed=0)
+        with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+            make(3, seed=bad)
+    for say in (english_words, french_words, german_characters):
+        with pytest.raises(TypeError, match=f"number must be an integer, not {bad!r}"):
+            say(bad)
+    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
+        split(german_pairs(10, seed=0), 0.5, seed=bad)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("fraction", ["0.5", None, True])
+def test_a_fraction_that_is_no_number_is_an_error(fraction):
+    with pytest.raises(TypeError, match=f"fraction must be a number, not {fraction!r}"):
+        split(german_pairs(10, seed=0), fraction, seed=0)
+
+
+def test_a_fraction_that_leaves_no_test_pair_is_refused():
+    with pytest.raises(ValueError, match=r"0\.001 of 20 pairs leaves no test pair"):
         split(german_pairs(20, seed=0), 0.001, seed=0)

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,10 @@ from companion.data.scenes import (
     Box,
     Digits,
     box_of_each_word,
-    draw,
     handwritten_digits,
-    share_inside,
+    sample_scenes,
     split,
+    weight_inside,
 )
 
 
@@ -23,7 +25,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def scenes(digits):
-    return draw(digits, 300, seed=0)
+    return sample_scenes(digits, 300, seed=0)
 
 
 def names(caption):
@@ -51,7 +53,7 @@ def test_every_image_is_the_digits_that_its_caption_names(digits, scenes):
         assert not rest.any()
 
 
-def test_captions_follow_from_where_the_boxes_stand(scenes):
+def test_captions_follow_from_the_boxes(scenes):
     for caption, boxes in zip(scenes.captions, scenes.boxes, strict=True):
         expected = [names(caption)[0]]
         for name, last, box in zip(names(caption)[1:], boxes, boxes[1:], strict=False):
@@ -76,7 +78,7 @@ def test_boxes_are_on_the_canvas_and_apart(scenes):
         assert canvas.max() == 1
 
 
-def test_every_number_and_every_place_occurs(scenes):
+def test_every_number_of_digits_and_every_position_occurs(scenes):
     numbers = [len(boxes) for boxes in scenes.boxes]
     assert set(numbers) == {2, 3, 4}
     assert min(numbers.count(n) for n in (2, 3, 4)) > 70
@@ -85,65 +87,82 @@ def test_every_number_and_every_place_occurs(scenes):
     assert tops == {box.left for boxes in scenes.boxes for box in boxes}
 
 
-def test_single_digits_to_learn_from_first(digits):
-    single = draw(digits, 50, seed=0, smallest=1, largest=1)
+def test_scenes_of_one_digit_and_of_nine(digits):
+    single = sample_scenes(digits, 50, seed=0, smallest=1, largest=1)
     assert all(
         len(caption) == len(boxes) == 1
         for _, caption, boxes in zip(*single, strict=True)
     )
-    full = draw(digits, 5, seed=0, smallest=9, largest=9)
+    full = sample_scenes(digits, 5, seed=0, smallest=9, largest=9)
     assert all(
         caption.count(BELOW) == 2 and len(caption) == 11 for caption in full.captions
     )
 
 
-def test_scenes_are_a_function_of_the_seed(digits):
-    one, same, other = (draw(digits, 20, seed) for seed in (1, 1, 2))
+def test_scenes_depend_on_the_seed(digits):
+    one, same, other = (sample_scenes(digits, 20, seed) for seed in (1, 1, 2))
     assert torch.equal(one.images, same.images)
     assert (one.captions, one.boxes) == (same.captions, same.boxes)
     assert one.captions != other.captions
 
 
-def test_the_split_shares_no_image_and_loses_none(digits):
-    train, held_out = split(digits, 0.2, seed=0)
-    assert len(train.labels) + len(held_out.labels) == 1797
+def test_the_split_puts_every_image_on_one_side(digits):
+    train, test = split(digits, 0.2, seed=0)
+    assert len(train.labels) + len(test.labels) == 1797
     known = {image.tobytes() for image in train.images}
     seen_twice = sum(image.tobytes() in known for image in digits.images) - len(
         train.labels
     )
-    assert sum(image.tobytes() in known for image in held_out.images) == seen_twice == 0
+    assert sum(image.tobytes() in known for image in test.images) == seen_twice == 0
     for label in range(10):
-        share = (held_out.labels == label).sum() / (digits.labels == label).sum()
-        assert share == pytest.approx(0.2, abs=0.01)
+        fraction = (test.labels == label).sum() / (digits.labels == label).sum()
+        assert fraction == pytest.approx(0.2, abs=0.01)
     again = split(digits, 0.2, seed=0)[1]
-    assert np.array_equal(held_out.images, again.images)
-    assert not np.array_equal(held_out.images, split(digits, 0.2, seed=1)[1].images)
+    assert np.array_equal(test.images, again.images)
+    assert not np.array_equal(test.images, split(digits, 0.2, seed=1)[1].images)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
-def test_shares_out_of_range_are_named(digits, share):
-    with pytest.raises(ValueError, match=f"between 0 and 1, but is {share}"):
-        split(digits, share, seed=0)
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_fractions_out_of_range_are_named(digits, fraction):
+    with pytest.raises(ValueError, match=f"between 0 and 1, but is {fraction}"):
+        split(digits, fraction, seed=0)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.999])
-def test_a_share_that_leaves_one_side_empty_is_an_error(digits, share):
+@pytest.mark.parametrize(("fraction", "test"), [(0.001, 0), (0.999, 178)])
+def test_a_fraction_that_leaves_one_side_empty_is_an_error(digits, fraction, test):
     with pytest.raises(
-        ValueError, match=rf"a share of {share} of 178 images of 0 holds out (0|178)"
+        ValueError,
+        match=f"{fraction} of 178 images of 0 leaves {178 - test} to train with and {test} to",
     ):
-        split(digits, share, seed=0)
+        split(digits, fraction, seed=0)
 
 
-def test_what_cannot_be_drawn_is_an_error(digits):
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
+@pytest.mark.parametrize("name", ["count", "seed", "smallest", "largest"])
+def test_arguments_that_are_no_integers_are_errors(digits, name, bad):
+    arguments = {"count": 3, "seed": 0, "smallest": 1, "largest": 2} | {name: bad}
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {bad!r}"):
+        sample_scenes(digits, **arguments)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("margin", ["3", None, 2.5, math.nan])
+def test_a_margin_that_is_no_integer_is_an_error(margin):
+    with pytest.raises(TypeError, match=f"margin must be an integer, not {margin!r}"):
+        weight_inside(torch.zeros(64), Box(0, 0, 8, 8), margin)
+
+
+def test_scenes_that_cannot_be_made_are_errors(digits):
     with pytest.raises(ValueError, match="not 0"):
-        draw(digits, 0, seed=0)
+        sample_scenes(digits, 0, seed=0)
     with pytest.raises(ValueError, match="no digits"):
-        draw(Digits(digits.images[:0], digits.labels[:0]), 3, seed=0)
+        sample_scenes(Digits(digits.images[:0], digits.labels[:0]), 3, seed=0)
     for smallest, largest in [(0, 2), (3, 2), (2, 10)]:
         with pytest.raises(
-            ValueError, match=f"from 1 to 9 digits, but {smallest} to {largest}"
+            ValueError, match=f"from 1 to 9 digits, not {smallest} to {largest}"
         ):
-            draw(digits, 3, 0, smallest, largest)
+            sample_scenes(digits, 3, 0, smallest, largest)
 
 
 # Where the digits are
@@ -160,29 +179,29 @@ def test_each_name_has_its_box():
         box_of_each_word(["three", BELOW], boxes)
 
 
-def test_even_weights_have_the_share_of_the_area():
+def test_uniform_weights_put_the_fraction_of_the_area_into_a_box():
     weights = torch.full((2, 3, 64), 1 / 64)
     close = torch.full((2, 3), 64 / 1024)
-    torch.testing.assert_close(share_inside(weights, Box(1, 2, 9, 10)), close)
+    torch.testing.assert_close(weight_inside(weights, Box(1, 2, 9, 10)), close)
     torch.testing.assert_close(
-        share_inside(weights, Box(1, 2, 9, 10), margin=2), close * (11 * 12) / 64
+        weight_inside(weights, Box(1, 2, 9, 10), margin=2), close * (11 * 12) / 64
     )
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (2, 1), (7, 7)])
-def test_the_share_counts_pixels(row, column):
+def test_the_weight_inside_a_box_is_proportional_to_the_pixels(row, column):
     weights = torch.zeros(64)
     weights[8 * row + column] = 1
     box = Box(6, 3, 14, 11)
     pixels = torch.zeros(32, 32)
     pixels[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 1 / 16
-    assert share_inside(weights, box).item() == pytest.approx(
+    assert weight_inside(weights, box).item() == pytest.approx(
         pixels[6:14, 3:11].sum().item()
     )
-    assert share_inside(weights, Box(0, 0, 32, 32), margin=5).item() == 1
+    assert weight_inside(weights, Box(0, 0, 32, 32), margin=5).item() == 1
 
 
 @pytest.mark.parametrize("count", [0, 63, 9, 7])
 def test_weights_that_are_no_grid_are_errors(count):
     with pytest.raises(ValueError, match=f"{count} weights are no square grid over 32"):
-        share_inside(torch.zeros(count), Box(0, 0, 8, 8))
+        weight_inside(torch.zeros(count), Box(0, 0, 8, 8))

@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companion.data.vocabulary import (
+from companion.data import (
     BOS,
     EOS,
     PAD,
@@ -56,17 +58,17 @@ def test_decoding_undoes_encoding(sentences):
         )
 
 
-def test_decoding_ends_at_the_end_of_the_sentence():
+def test_decoding_stops_at_eos():
     assert Vocabulary("ab").decode([1, 5, 4, 0, 2, 99]) == ["b", "a"]
     assert Vocabulary("ab").decode(torch.tensor([4, 2, 5])) == ["a"]
 
 
-@pytest.mark.parametrize("number", [-1, 6])
-def test_a_number_outside_the_vocabulary_is_named(number):
+@pytest.mark.parametrize("token", [-1, 6])
+def test_an_id_outside_the_vocabulary_is_named(token):
     with pytest.raises(
-        ValueError, match=rf"token {number} is outside the vocabulary of 6 entries"
+        ValueError, match=rf"token {token} is outside the vocabulary of 6 entries"
     ):
-        Vocabulary("ab").decode([number])
+        Vocabulary("ab").decode([token])
 
 
 def test_a_token_listed_twice_is_named():
@@ -76,19 +78,19 @@ def test_a_token_listed_twice_is_named():
         Vocabulary("aba")
 
 
-def test_padding_fills_up_to_the_longest():
+def test_sequences_are_padded_to_the_longest():
     padded = pad([[5], [], [6, 7]])
     assert padded.dtype == torch.int64
     assert padded.tolist() == [[5, 0], [0, 0], [6, 7]]
     assert pad([[]]).dtype == torch.int64
 
 
-def test_nothing_to_pad_is_refused():
+def test_no_sequences_are_refused():
     with pytest.raises(ValueError, match="no sequences to pad"):
         pad([])
 
 
-def test_documents_fill_up_to_most_sentences_and_the_longest():
+def test_documents_are_padded_to_the_most_sentences_and_the_longest():
     padded = pad_documents([[[5], [6, 7, 8]], [], [[], [], [9]]])
     assert padded.dtype == torch.int64
     none = [0, 0, 0]
@@ -100,6 +102,22 @@ def test_documents_fill_up_to_most_sentences_and_the_longest():
 
 
 @pytest.mark.parametrize("documents", [[], [[]]])
-def test_documents_of_nothing_are_refused(documents):
+def test_documents_without_sentences_are_refused(documents):
     with pytest.raises(ValueError, match="no sequences to pad"):
         pad_documents(documents)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("token", [2.5, math.nan, torch.tensor(1.0)])
+def test_ids_that_are_no_integers_are_refused(token):
+    with pytest.raises(TypeError, match="token ids must be integers, not"):
+        pad([[1, 2], [token]])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("frequency", ["3", None, 2.5, math.nan])
+def test_a_minimum_frequency_that_is_no_integer_is_refused(frequency):
+    with pytest.raises(TypeError, match="minimum_frequency must be an integer, not"):
+        Vocabulary.of([["a"]], minimum_frequency=frequency)
+    with pytest.raises(ValueError, match="minimum_frequency must be at least 1, not 0"):
+        Vocabulary.of([["a"]], minimum_frequency=0)

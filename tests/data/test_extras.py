@@ -1,0 +1,46 @@
+"""A missing library gives an error that names the extra which installs it."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import importlib, sys
+sys.modules["{library}"] = None  # as if it were not installed
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "extra", "call"),
+    [
+        ("num2words", "book", "import companion.data.numbers"),
+        ("babel", "book", "import companion.data.facts"),
+        (
+            "sklearn.datasets",
+            "book",
+            "from companion.data import scenes; scenes.handwritten_digits()",
+        ),
+        ("pooch", "book", "import companion.data.imdb"),
+        ("spacy", "experiments", "import companion.data.multi30k"),
+        ("matplotlib", "book", "import companion.visualization"),
+    ],
+)
+def test_the_error_names_the_library_and_the_extra(library, extra, call):
+    program = PROGRAM.format(library=library, call=call)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    expected = f'{library} is not installed: pip install "companion[{extra}]"'
+    assert run.stderr.strip().endswith(expected)
+
+
+def test_vocabulary_and_batches_need_no_extra():
+    extras = ["num2words", "babel", "sklearn", "pooch", "spacy", "matplotlib"]
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys({extras})
+from companion.data import Batches, Vocabulary, pad
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
