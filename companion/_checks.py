@@ -622,3 +622,66 @@ def check_table_positions(position: Tensor, length: int) -> None:
         raise ValueError(
             f"query_position is {low} to {high}, but the table has positions 0 to {length - 1}"
         )
+
+
+def check_odd_width(widths: Sequence[int]) -> None:
+    """Refuse even widths of convolutions, which have no middle (ValueError)."""
+    for width in widths:
+        if width % 2 == 0:
+            raise ValueError(
+                f"the encoder's blocks need an odd width, but one has {width}"
+            )
+
+
+def check_token_size(embedding_size: int, sizes: Sequence[int]) -> None:
+    """Refuse decoder layers built for embeddings of another size (ValueError)."""
+    if set(sizes) != {embedding_size}:
+        raise ValueError(
+            f"tokens have {embedding_size} features, but those of the layers have {sizes}"
+        )
+
+
+def check_same_scale(scales: Sequence[float]) -> None:
+    """Refuse decoder layers of different ``sum_scale``, because they share their values."""
+    if len(set(scales)) != 1:
+        raise ValueError(f"the layers need one sum_scale, not {scales}")
+
+
+def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
+    """The features of one head: ``size``, or its part of ``d_model``.
+
+    Raises:
+        TypeError, ValueError: the size is not an integer or below 1; or there is none, and
+            ``d_model`` is not divisible by the number of heads.
+    """
+    if size is not None:
+        check_positive(**{name: size})
+        return size
+    if d_model % heads:
+        raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
+    return d_model // heads
+
+
+def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
+    """Refuse keys that were not projected to as many heads for queries like these."""
+    if key.ndim != query.ndim + 1 or key.shape[-3] != heads:
+        raise ValueError(
+            f"keys of shape {tuple(key.shape)} do not fit {heads} heads and a query of shape "
+            f"{tuple(query.shape)}: key and value are what project returned"
+        )
+
+
+def check_prompt(prompt: Tensor, padding: int) -> None:
+    """Refuse a prompt with padding, which a language model would read as a token.
+
+    On a GPU, which would have to be waited for, and under ``torch.compile`` it is not
+    looked for.
+    """
+    check_sentences("prompt", prompt)
+    if prompt.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    if (prompt == padding).any():
+        rows = (prompt == padding).any(1).nonzero().flatten().tolist()
+        raise ValueError(
+            f"all prompts must have one length, but the rows {rows} contain padding"
+        )

@@ -1,4 +1,4 @@
-"""The package's own code, shown in a notebook: it cannot drift from what runs."""
+"""The package's own source code, shown in a notebook, so that the text cannot drift from what runs."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Source:
-    """Code that a notebook shows highlighted, as Markdown, and a terminal as it is."""
+    """Source code that a notebook renders with highlighting, and a terminal prints as it is."""
 
     def __init__(self, code: str):
         self.code = code
@@ -22,11 +22,20 @@ class Source:
 
 
 def show_source(*objects: Any) -> Source:
-    """The source of classes, functions or methods, docstrings and comments included, one after the other.
+    """The source of classes, functions or methods, with docstrings and comments.
+
+    Args:
+        objects: what to show, in this order.
 
     Raises:
-        TypeError: nothing is given, or something that has no source in Python, such as an instance.
-        OSError: the source is not at hand, as that of code typed into plain Python or made by ``exec``.
+        TypeError: nothing is given, or something that has no Python source, such as an
+            instance.
+        OSError: the source cannot be found, as that of code typed into plain Python or made
+            by ``exec``.
+
+    Example:
+        >>> print(str(show_source(show_source))[:15])
+        def show_source
     """
     if not objects:
         raise TypeError("show_source needs at least one class, function or method")
@@ -40,5 +49,6 @@ def _source(thing: Any) -> str:
         return inspect.getsource(thing)
     except TypeError as error:
         raise TypeError(
-            f"show_source takes classes, functions and methods written in Python, not {type(thing).__name__}"
+            f"show_source takes classes, functions and methods written in Python, not "
+            f"{type(thing).__name__}"
         ) from error

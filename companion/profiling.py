@@ -1,4 +1,4 @@
-"""What a computation costs: its time, its memory, and how long its last operation has to wait."""
+"""The cost of a computation: its time, its memory, and its longest chain of dependent operations."""
 
 import json
 import os
@@ -14,77 +14,101 @@ from torch.profiler import ProfilerActivity, profile
 def milliseconds(run: Callable[..., object], *inputs: object, rounds: int = 3) -> float:
     """The shortest time of several that ``run(*inputs)`` takes on the CPU, in milliseconds.
 
-    The shortest, for whatever else the machine does can only make a run longer. Work that is still waiting on
-    a GPU is not counted.
+    It is the shortest because other work on the machine can only add to a time. Work that is
+    still queued on a GPU is not counted.
+
+    Args:
+        run: the computation.
+        inputs: its arguments.
+        rounds: how many times it runs.
 
     Raises:
-        ValueError: ``rounds`` is less than 1.
+        TypeError: ``run`` is not callable, or ``rounds`` is not an integer.
+        ValueError: ``rounds`` is below 1.
+
+    Example:
+        >>> milliseconds(torch.exp, torch.ones(10)) > 0
+        True
     """
+    _check_callable(run)
+    if isinstance(rounds, bool) or not isinstance(rounds, int):
+        raise TypeError(f"rounds must be an integer, not {rounds!r}")
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, not {rounds}")
     times = []
     for _ in range(rounds):
-        begin = perf_counter()
+        start = perf_counter()
         run(*inputs)
-        times.append(perf_counter() - begin)
+        times.append(perf_counter() - start)
     return 1000 * min(times)
 
 
 def longest_chain(result: Tensor) -> int:
-    """The most operations in a row, each of which waits for the one before, that led to ``result``.
+    """The length of the longest chain of dependent operations that led to ``result``.
 
-    However many processors there are, a chain cannot be shared among them. It is read from the graph that
-    PyTorch keeps for the backward pass, in which an input that has a gradient counts as one operation.
+    The operations of a chain are sequential, whatever the number of processors. The chain is
+    read from the graph of the backward pass, in which an input with a gradient counts as one
+    operation.
 
     Raises:
-        ValueError: no graph was kept, as nothing that led to ``result`` has a gradient.
+        TypeError: the result is not a tensor.
+        ValueError: there is no graph, because nothing that led to ``result`` has a gradient.
+
+    Example:
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> longest_chain(x.exp() + x.exp().exp())  # x, exp, exp, +
+        4
     """
+    if not isinstance(result, Tensor):
+        raise TypeError(f"the result must be a tensor, not {type(result).__name__}")
     if result.grad_fn is None:
         raise ValueError(
-            "the result has no graph: none of its inputs requires a gradient, or it was made under no_grad"
+            "the result has no graph: none of its inputs requires a gradient, or it was "
+            "computed under no_grad"
         )
-    length, waiting = dict[object, int](), [result.grad_fn]
-    while waiting:
-        node = waiting[-1]
-        before = [other for other, _ in node.next_functions if other is not None]
-        unknown = [other for other in before if other not in length]
+    length, stack = dict[object, int](), [result.grad_fn]
+    while stack:
+        node = stack[-1]
+        inputs = [other for other, _ in node.next_functions if other is not None]
+        unknown = [other for other in inputs if other not in length]
         if unknown:
-            waiting.extend(unknown)
+            stack.extend(unknown)
         else:
-            length[waiting.pop()] = 1 + max(
-                (length[other] for other in before), default=0
-            )
+            longest = max((length[other] for other in inputs), default=0)
+            length[stack.pop()] = 1 + longest
     return length[result.grad_fn]
 
 
 def peak_memory(run: Callable[..., object], *inputs: object) -> int:
-    """The most bytes that ``run(*inputs)`` has allocated on the CPU and not yet freed, its result included.
+    """The peak of the bytes that ``run(*inputs)`` holds on the CPU, its result included.
 
     ::
 
         peak = max over time of Σ bytes of the blocks allocated since the start and still held
 
-    It is read from the allocations that PyTorch's profiler notes, inside its kernels too, so it does not
-    depend on what the system has kept for later. What was there before does not count, even if it is freed.
+    The allocations are those that PyTorch's profiler records, inside its kernels too. The
+    measurement therefore does not depend on memory that the allocator keeps for later.
+    Blocks from before the start do not count, even if they are freed.
+
+    Args:
+        run: the computation.
+        inputs: its arguments.
+
+    Raises:
+        TypeError: ``run`` is not callable.
+
+    Example:
+        >>> peak_memory(torch.ones, 1000)
+        4000
     """
-    os.environ.setdefault(
-        "KINETO_LOG_LEVEL", "99"
-    )  # or the profiler talks; it reads this when first used
+    _check_callable(run)
+    # The profiler reads this when it is first used; without it, it prints to the terminal.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        kept = run(*inputs)  # until the profile ends
-    del kept
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        events = json.loads(path.read_text("utf-8"))["traceEvents"]
-    noted = [
-        event
-        for event in events
-        if event["name"] == "[memory]" and not event["args"]["Device Type"]
-    ]
+        result = run(*inputs)  # held until the profile ends
+    del result
     held, total, peak = dict[int, int](), 0, 0
-    for event in sorted(noted, key=lambda event: event["ts"]):
-        address, size = event["args"]["Addr"], event["args"]["Bytes"]
+    for address, size in _allocations(profiler):
         if size > 0:
             held[address] = size
             total += size
@@ -92,3 +116,25 @@ def peak_memory(run: Callable[..., object], *inputs: object) -> int:
             total -= held.pop(address, 0)
         peak = max(peak, total)
     return peak
+
+
+def _allocations(profiler: profile) -> list[tuple[int, int]]:
+    """Address and bytes of each block on the CPU, in order; bytes below 0 free it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        events = json.loads(path.read_text("utf-8"))["traceEvents"]
+    on_cpu = [
+        event
+        for event in events
+        if event["name"] == "[memory]" and not event["args"]["Device Type"]
+    ]
+    return [
+        (event["args"]["Addr"], event["args"]["Bytes"])
+        for event in sorted(on_cpu, key=lambda event: event["ts"])
+    ]
+
+
+def _check_callable(run: object) -> None:
+    if not callable(run):
+        raise TypeError(f"run must be callable, not a {type(run).__name__}")

@@ -7,7 +7,7 @@ NUMBERS = 1000
 BYTES = 4 * NUMBERS
 
 
-def one_after_the_other():
+def sequentially():
     for _ in range(5):
         torch.empty(NUMBERS)
 
@@ -17,20 +17,20 @@ def one_after_the_other():
     [
         (lambda: None, 0),
         (lambda: torch.empty(NUMBERS), 1),
-        (one_after_the_other, 1),
+        (sequentially, 1),
         (lambda: [torch.empty(NUMBERS) for _ in range(5)], 5),
         (lambda: torch.empty(NUMBERS).unfold(0, 100, 1), 1),  # a view
     ],
 )
-def test_what_is_held_at_once(run, count):
+def test_only_blocks_held_at_the_same_time_add_up(run, count):
     assert peak_memory(run) == count * BYTES
 
 
-def test_inputs_are_handed_on():
+def test_inputs_are_passed_on():
     assert peak_memory(torch.neg, torch.ones(NUMBERS)) == BYTES
 
 
-def test_what_was_there_before_does_not_count():
+def test_blocks_from_before_do_not_count():
     held = [torch.empty(NUMBERS)]
 
     def exchange():
@@ -41,12 +41,12 @@ def test_what_was_there_before_does_not_count():
     assert peak_memory(exchange) == BYTES
 
 
-def test_the_backward_pass_counts():
+def test_the_backward_pass_is_included():
     x = torch.ones(NUMBERS, requires_grad=True)
     assert 2 * BYTES <= peak_memory(lambda: x.exp().exp().sum().backward()) <= 5 * BYTES
 
 
-def test_an_error_is_not_swallowed():
+def test_an_error_of_the_computation_is_raised():
     with pytest.raises(RuntimeError, match="invalid"):
         peak_memory(lambda: torch.empty(2).view(3))
 
@@ -58,15 +58,32 @@ def test_the_shortest_time_of_several_in_milliseconds(monkeypatch):
     assert list(ticks) == []
 
 
-def test_time_takes_inputs_and_refuses_no_rounds():
+def test_time_passes_inputs_on_each_round():
     seen = []
     milliseconds(lambda *inputs: seen.append(inputs), 1, 2, rounds=2)
     assert seen == [(1, 2), (1, 2)]
+
+
+def test_no_rounds_are_an_error():
     with pytest.raises(ValueError, match="rounds must be at least 1, not 0"):
         milliseconds(print, rounds=0)
 
 
-def test_a_chain_is_as_long_as_its_longest_way():
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("rounds", ["3", None, 2.5, True])
+def test_rounds_that_are_no_integer_are_an_error(rounds):
+    with pytest.raises(TypeError, match=f"rounds must be an integer, not {rounds!r}"):
+        milliseconds(print, rounds=rounds)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("measure", [milliseconds, peak_memory])
+def test_only_callables_can_be_measured(measure):
+    with pytest.raises(TypeError, match="run must be callable, not a Tensor"):
+        measure(torch.ones(3))
+
+
+def test_the_longest_path_of_a_graph_counts():
     x = torch.ones(3, requires_grad=True)
     assert longest_chain(x.exp()) == 2  # the input and the exponential
     assert longest_chain(x.exp() + x.exp().exp().exp()) == 5
@@ -81,6 +98,15 @@ def test_a_chain_longer_than_the_recursion_limit_is_counted():
     assert longest_chain(result) == 5_001
 
 
-def test_a_result_without_a_graph_is_refused():
+def test_a_result_without_a_graph_is_an_error():
     with pytest.raises(ValueError, match="no graph"):
         longest_chain(torch.ones(1))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("result", [1.0, None, [torch.ones(1)]])
+def test_only_a_tensor_has_a_chain(result):
+    with pytest.raises(
+        TypeError, match=f"must be a tensor, not {type(result).__name__}"
+    ):
+        longest_chain(result)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_even, check_positive
+from companion._checks import check_even, check_pairs, check_positive
 from companion.attention.attention_over_attention import attention_over_attention
 from companion.attention.base import masked_softmax
 from companion.attention.pooling import last_pooling, mean_pooling
@@ -15,13 +15,24 @@ from companion.layers.recurrent import run_packed, source_mask
 
 
 class Reader(nn.Module, ABC):
-    """Document and question, each read by a bidirectional GRU, to find the answer's places.
+    """Reads document and question with a bidirectional GRU each, to point to the answer's positions.
 
-    The embedding is common to both. ``size`` counts the features of both directions together. Source: section
-    3 of Kadlec et al. 2016, and of Cui et al. 2017.
+    ::
+
+        h_document = BiGRU(E document),   h_question = BiGRU(E question)
+        s = attend(h_document, h_question)
+
+    A subclass writes :meth:`attend`. The embedding E is common to both texts.
+
+    Args:
+        vocabulary_size, embedding_size: how many words there are, and features of a word.
+        size: features of a state, both directions together.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1, or ``size`` is odd.
+
+    Source: Kadlec et al. 2016, section 3; Cui et al. 2017, section 3.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
@@ -37,101 +48,153 @@ class Reader(nn.Module, ABC):
     @abstractmethod
     def attend(
         self,
-        states: Float[Tensor, "b n d"],
-        document: Bool[Tensor, "b n"],
-        asked: Float[Tensor, "b m d"],
-        question: Bool[Tensor, "b m"],
+        document: Float[Tensor, "b n d"],
+        document_mask: Bool[Tensor, "b n"],
+        question: Float[Tensor, "b m d"],
+        question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The share of each place of the document, from both texts' states and the masks of their words."""
+        """The weights of the document's positions, from both texts' states and word masks."""
 
     def forward(
         self, document: Int[Tensor, "b n"], question: Int[Tensor, "b m"]
     ) -> Float[Tensor, "b n"]:
-        """The probability of each place of the document; they sum to 1.
+        """The probability that the answer is at each position of the document; they sum to 1.
 
         Raises:
-            ValueError: a document or a question is empty, has padding before a word, or a token outside the
-                vocabulary.
+            TypeError: the tokens are not integers.
+            ValueError: a document or a question is empty, has padding before a word, or a
+                token outside the vocabulary; or there are not as many questions as documents.
         """
-        words, asked_words = source_mask(document), source_mask(question)
-        states, _ = run_packed(self.document_rnn, self.embedding(document), words)
-        asked, _ = run_packed(self.question_rnn, self.embedding(question), asked_words)
-        return self.attend(states, words, asked, asked_words)
+        document_mask, question_mask = source_mask(document), source_mask(question)
+        check_pairs("documents", document, "questions", question)
+        document_states, _ = run_packed(
+            self.document_rnn, self.embedding(document), document_mask
+        )
+        question_states, _ = run_packed(
+            self.question_rnn, self.embedding(question), question_mask
+        )
+        return self.attend(
+            document_states, document_mask, question_states, question_mask
+        )
 
 
 class AttentionSum(Reader):
-    """One vector asks: what the question's words come to in both directions.
+    """The attention-sum reader: one vector for the whole question is the query.
 
     ::
 
         u = [→h_m; ←h_1],   s = softmax over the document of h_iᵀ u
 
+    →h and ←h are the question's states in both directions. The probability of a word is the
+    :func:`~companion.attention.attention_over_attention.pointer_sum` of s over its positions.
+
+    Args:
+        vocabulary_size, embedding_size, size: as :class:`Reader`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Reader`.
+
     Source: Kadlec et al. 2016, section 3.
+
+    Example:
+        >>> reader = AttentionSum(vocabulary_size=11, embedding_size=5, size=6)
+        >>> document, question = torch.tensor([[4, 7, 5, 4]]), torch.tensor([[9, 5]])
+        >>> reader(document, question).shape
+        torch.Size([1, 4])
     """
 
     def attend(
         self,
-        states: Float[Tensor, "b n d"],
-        document: Bool[Tensor, "b n"],
-        asked: Float[Tensor, "b m d"],
-        question: Bool[Tensor, "b m"],
+        document: Float[Tensor, "b n d"],
+        document_mask: Bool[Tensor, "b n"],
+        question: Float[Tensor, "b m d"],
+        question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
         """The softmax of each state's product with the question's vector.
 
         Raises:
             TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
         """
-        forward, backward = asked.chunk(2, -1)
-        summary = torch.cat([last_pooling(forward, question), backward[:, 0]], -1)
-        return masked_softmax((states @ summary.unsqueeze(-1)).squeeze(-1), document)
+        forward, backward = question.chunk(2, -1)
+        query = torch.cat([last_pooling(forward, question_mask), backward[:, 0]], -1)
+        scores = (document @ query.unsqueeze(-1)).squeeze(-1)  # (b, n)
+        return masked_softmax(scores, document_mask)
 
 
 class AttentionMean(Reader):
-    """Each word of the question asks, and all count alike.
+    """Each word of the question is a query, and the mean of their weights is the answer.
 
     ::
 
         M = h_document h_questionᵀ,   s = mean over t of the softmax of M_it over i
 
-    It is attention over attention without the second attention: ours, to compare with.
+    This is attention over attention without the second attention, as a baseline. It is in no
+    paper.
+
+    Args:
+        vocabulary_size, embedding_size, size: as :class:`Reader`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Reader`.
+
+    Example:
+        >>> reader = AttentionMean(vocabulary_size=11, embedding_size=5, size=6)
+        >>> document, question = torch.tensor([[4, 7, 5, 4]]), torch.tensor([[9, 5]])
+        >>> reader(document, question).shape
+        torch.Size([1, 4])
     """
 
     def attend(
         self,
-        states: Float[Tensor, "b n d"],
-        document: Bool[Tensor, "b n"],
-        asked: Float[Tensor, "b m d"],
-        question: Bool[Tensor, "b m"],
+        document: Float[Tensor, "b n d"],
+        document_mask: Bool[Tensor, "b n"],
+        question: Float[Tensor, "b m d"],
+        question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The mean of the question's words' attentions, padding left out.
+        """The mean of the weights that the question's words give, without its padding.
 
         Raises:
             TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
         """
-        alpha = masked_softmax(asked @ states.mT, document[:, None])
-        return mean_pooling(alpha, question)
+        alpha = masked_softmax(
+            question @ document.mT, document_mask[:, None]
+        )  # (b, m, n)
+        return mean_pooling(alpha, question_mask)
 
 
 class AttentionOverAttention(Reader):
-    """Each word of the question asks, and the document says how much each counts.
+    """Each word of the question is a query, and a second attention weights the queries.
 
     ::
 
         M = h_document h_questionᵀ,   s = attention_over_attention(M)
 
+    Args:
+        vocabulary_size, embedding_size, size: as :class:`Reader`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Reader`.
+
     Source: Cui et al. 2017, section 3.
+
+    Example:
+        >>> reader = AttentionOverAttention(vocabulary_size=11, embedding_size=5, size=6)
+        >>> document, question = torch.tensor([[4, 7, 5, 4]]), torch.tensor([[9, 5]])
+        >>> reader(document, question).shape
+        torch.Size([1, 4])
     """
 
     def attend(
         self,
-        states: Float[Tensor, "b n d"],
-        document: Bool[Tensor, "b n"],
-        asked: Float[Tensor, "b m d"],
-        question: Bool[Tensor, "b m"],
+        document: Float[Tensor, "b n d"],
+        document_mask: Bool[Tensor, "b n"],
+        question: Float[Tensor, "b m d"],
+        question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The attention over the question's words' attentions.
+        """The sum of the weights that the question's words give, each with its own weight.
 
         Raises:
             TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
         """
-        return attention_over_attention(states @ asked.mT, document, question)
+        scores = document @ question.mT  # (b, n, m)
+        return attention_over_attention(scores, document_mask, question_mask)

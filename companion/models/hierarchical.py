@@ -1,10 +1,10 @@
-"""Hierarchical attention: words make sentences, sentences a document, and each level has its attention."""
+"""Hierarchical attention (Yang et al. 2016): attention over words, then attention over sentences."""
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_even
+from companion._checks import check_documents, check_even, check_positive
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
@@ -14,47 +14,73 @@ from companion.models.text_classifier import Classifier, PoolingFunction
 
 
 class HierarchicalEncoder(nn.Module):
-    """States of a document's sentences, each of which is first read word by word and pooled to one vector.
+    """States of a document's sentences, each of which is first encoded and pooled to one vector.
 
     ::
 
         s_i = pooling(words(x_i)),   states = BiGRU(s_1, …, s_L)
 
-    ``words`` gives states and mask of a batch of sentences, such as :class:`companion.layers.recurrent.BahdanauEncoder`;
-    ``pooling`` makes one vector of ``size`` features of them, as in
-    :class:`~companion.models.text_classifier.Classifier`. ``size`` counts the states of both directions too. The
-    sentences of all documents are one batch. A sentence without words is no sentence, wherever it stands.
+    The sentences of all documents are one batch. A sentence without words is left out,
+    wherever it is in its document.
+
+    Args:
+        words: returns states and mask of a batch of sentences, as
+            :class:`~companion.layers.recurrent.BahdanauEncoder` does.
+        pooling: makes one vector of ``size`` features of them, as in
+            :class:`~companion.models.text_classifier.Classifier`.
+        size: features of a sentence's vector.
+        sentence_size: features of a sentence's state, both directions together; ``size``
+            if not given.
+
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, or that of the states is odd.
 
     Source: Yang et al. 2016, section 2.2.
 
-    Raises:
-        ValueError: ``size`` is below 1, or odd.
+    Example:
+        >>> from companion.attention import mean_pooling
+        >>> encoder = HierarchicalEncoder(BahdanauEncoder(11, 5, 3), mean_pooling, 6)
+        >>> states, mask = encoder(torch.tensor([[[4, 7], [0, 0], [9, 0]]]))
+        >>> states.shape, mask
+        (torch.Size([1, 3, 6]), tensor([[ True,  True, False]]))
     """
 
-    def __init__(self, words: nn.Module, pooling: PoolingFunction, size: int):
+    def __init__(
+        self,
+        words: nn.Module,
+        pooling: PoolingFunction,
+        size: int,
+        sentence_size: int | None = None,
+    ):
         super().__init__()
-        check_even(size=size)
+        sentence_size = size if sentence_size is None else sentence_size
+        check_positive(size=size)
+        check_even(sentence_size=sentence_size)
         self.words, self.pooling = words, pooling
-        self.rnn = nn.GRU(size, size // 2, batch_first=True, bidirectional=True)
+        self.rnn = nn.GRU(
+            size, sentence_size // 2, batch_first=True, bidirectional=True
+        )
 
     def forward(
         self, documents: Int[Tensor, "b s n"]
     ) -> tuple[Float[Tensor, "b s d"], Bool[Tensor, "b s"]]:
-        """The states of each document's sentences, from the left and without gaps, and the mask of them.
+        """The states of each document's sentences, without gaps, and the mask of them.
 
         Raises:
-            ValueError: a document has no words, a sentence has padding before a word, or a token is outside
-                the vocabulary.
+            TypeError: the documents are not integers.
+            ValueError: a document has no words, a sentence has padding before a word, or a
+                token is outside the vocabulary.
         """
-        spoken, mask = sentence_masks(documents)
-        sentences = self.pooling(*self.words(documents[spoken]))
-        placed = sentences.new_zeros(*mask.shape, sentences.shape[-1])
-        placed[mask] = sentences
-        return run_packed(self.rnn, placed, mask)[0], mask
+        has_words, mask = sentence_masks(documents)
+        vectors = self.pooling(*self.words(documents[has_words]))  # (sentences, d)
+        sentences = vectors.new_zeros(*mask.shape, vectors.shape[-1])  # (b, s, d)
+        sentences[mask] = vectors
+        return run_packed(self.rnn, sentences, mask)[0], mask
 
 
 class HierarchicalAttention(Classifier):
-    """Classify a document by the words that count in the sentences that count.
+    """HAN: classifies a document by attention over the words of each sentence and over the sentences.
 
     ::
 
@@ -62,12 +88,33 @@ class HierarchicalAttention(Classifier):
         h_i = BiGRU(s_i),     α_i = softmax_i(u_sᵀ tanh(W_s h_i + b_s)),     v = Σ_i α_i h_i
         logits = W_c dropout(v) + b_c
 
-    Source: Yang et al. 2016 (HAN), section 2, equations (1) to (11). ``size`` counts the features of both
-    directions together; the paper's is 100, with words of 200 features. Deviations: dropout, if asked for;
-    and PyTorch's GRU has a second bias, inside the reset gate.
+    Args:
+        vocabulary_size, embedding_size: how many words there are, and features of a word; the
+            paper has 200.
+        size: features of a word's state h_it, both directions together; the paper has 100.
+        classes: how many classes there are.
+        dropout: the probability that a feature of v is zeroed in training.
+        sentence_size: features of a sentence's state h_i, both directions together; ``size``
+            if not given.
+        word_attention_size: features of u_w; ``size`` if not given.
+        sentence_attention_size: features of u_s; ``sentence_size`` if not given.
 
     Raises:
-        ValueError: a size is below 1, ``size`` is odd, or ``dropout`` is not between 0 and 1.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, that of a state is odd, or ``dropout`` is not between 0
+            and 1.
+
+    Source: Yang et al. 2016, section 2, equations (1) to (11).
+    Deviation: the paper has no dropout; ours is off by default.
+    Deviation: PyTorch's GRU has a second bias, inside the reset gate.
+
+    Example:
+        >>> model = HierarchicalAttention(11, embedding_size=5, size=6, classes=2)
+        >>> documents = torch.tensor([[[4, 7, 5], [9, 0, 0]], [[8, 8, 0], [0, 0, 0]]])
+        >>> words, sentences = model.attention_maps(documents)
+        >>> words.sum(-1), sentences.sum(-1)
+        (tensor([[1., 1.],
+                [1., 0.]]), tensor([1., 1.]))
     """
 
     def __init__(
@@ -77,51 +124,69 @@ class HierarchicalAttention(Classifier):
         size: int,
         classes: int,
         dropout: float = 0.0,
+        *,
+        sentence_size: int | None = None,
+        word_attention_size: int | None = None,
+        sentence_attention_size: int | None = None,
     ):
         check_even(size=size)
-        words = BahdanauEncoder(vocabulary_size, embedding_size, size // 2)
+        sentence_size = size if sentence_size is None else sentence_size
         encoder = HierarchicalEncoder(
-            words, AttentionPooling(HiddenDot(size), size), size
+            BahdanauEncoder(vocabulary_size, embedding_size, size // 2),
+            _pooling(size, word_attention_size),
+            size,
+            sentence_size,
         )
-        super().__init__(
-            encoder, AttentionPooling(HiddenDot(size), size), size, classes, dropout
-        )
+        pooling = _pooling(sentence_size, sentence_attention_size)
+        super().__init__(encoder, pooling, sentence_size, classes, dropout)
 
     def attention_maps(
         self, documents: Int[Tensor, "b s n"]
     ) -> tuple[Float[Tensor, "b s n"], Float[Tensor, "b s"]]:
-        """The share of each word in its sentence, and of each sentence in its document, where they stand.
+        """The weight of each word in its sentence, and of each sentence in its document.
+
+        Both are at the positions of the input: padding and sentences without words have 0.
 
         Raises:
-            ValueError: as :meth:`HierarchicalEncoder.forward`.
+            TypeError, ValueError: as :meth:`HierarchicalEncoder.forward`.
         """
         with torch.no_grad(), record_weights(self) as maps:
             self(documents)
-        (of_words,), (of_sentences,) = (
-            maps["encoder.pooling.attention"],
-            maps["pooling.attention"],
-        )
-        spoken, mask = sentence_masks(documents)
-        words = of_words.new_zeros(documents.shape)
-        words[spoken] = of_words.squeeze(-2)
-        sentences = of_sentences.new_zeros(spoken.shape)
-        sentences[spoken] = of_sentences.squeeze(-2)[mask]
+        (word_weights,) = maps["encoder.pooling.attention"]  # (sentences, 1, n)
+        (sentence_weights,) = maps["pooling.attention"]  # (b, 1, s)
+        has_words, mask = sentence_masks(documents)
+        words = word_weights.new_zeros(documents.shape)
+        words[has_words] = word_weights.squeeze(-2)
+        sentences = sentence_weights.new_zeros(has_words.shape)
+        sentences[has_words] = sentence_weights.squeeze(-2)[mask]
         return words, sentences
+
+
+def _pooling(size: int, attention_size: int | None) -> AttentionPooling:
+    """The paper's attention over states of ``size`` features: HiddenDot and a learned query."""
+    attention_size = size if attention_size is None else attention_size
+    return AttentionPooling(HiddenDot(size, attention_size), attention_size)
 
 
 def sentence_masks(
     documents: Int[Tensor, "b s n"],
 ) -> tuple[Bool[Tensor, "b s"], Bool[Tensor, "b s"]]:
-    """Where sentences have words; and where these sentences stand once those between them are left out.
+    """Which sentences have words; and the same for documents without their empty sentences.
+
+    In the second mask a document's sentences come first, without gaps, so the two select the
+    same sentences in the same order.
 
     Raises:
-        ValueError: there is no document, or one has no words.
+        TypeError: the documents are not integers.
+        ValueError: there is no document, one has no words, or the axes are not three.
+
+    Example:
+        >>> has_words, mask = sentence_masks(torch.tensor([[[4], [0], [9]]]))
+        >>> has_words, mask
+        (tensor([[ True, False,  True]]), tensor([[ True,  True, False]]))
     """
-    spoken = (documents != PAD).any(-1)
-    counts = spoken.sum(1, keepdim=True)
-    if not counts.numel() or not counts.all():
-        silent = (counts == 0).flatten().nonzero().flatten().tolist()
-        raise ValueError(
-            f"of documents of {tuple(documents.shape)} the rows {silent} have no words"
-        )
-    return spoken, torch.arange(spoken.shape[1], device=documents.device) < counts
+    check_documents(documents, PAD)
+    has_words = (documents != PAD).any(-1)
+    counts = has_words.sum(1, keepdim=True)  # (b, 1)
+    position = torch.arange(has_words.shape[1], device=documents.device)
+    return has_words, position < counts

@@ -1,4 +1,4 @@
-"""The small tasks of the chapters: data, training by one recipe, and a score."""
+"""The tasks of the chapters: data, training by one recipe, and a score each."""
 
 from companion.tasks.caption_losses import (
     CaptionBatch,

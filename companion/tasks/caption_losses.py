@@ -1,4 +1,4 @@
-"""What a captioner pays, with soft attention and with hard, and what it is given to learn from."""
+"""The losses of captioners, with soft attention and with hard attention, and the batches they take."""
 
 from typing import Any, NamedTuple
 
@@ -18,18 +18,24 @@ from companion.training.reinforce import (
     reward_to_go,
 )
 
-LONGEST = 20  #: words of a caption, with ``<eos>``, where nine names and "below" twice are twelve
+#: The most words of a caption, ``<eos>`` included. Nine names and "below" twice are twelve.
+LONGEST = 20
 
 
 class CaptionBatch(NamedTuple):
-    """What an encoder saw in some images, and their captions from ``<bos>`` to ``<eos>``, with padding."""
+    """The annotations of images, and their captions from ``<bos>`` to ``<eos>``, padded."""
 
     annotations: Float[Tensor, "b k s"]
     target: Int[Tensor, "b t"]
 
 
 class CaptionerTrace(nn.Module):
-    """A captioner as its losses call it, so that they get the looks as well as the words."""
+    """A captioner whose forward pass returns its attention, which the losses need, beside the logits.
+
+    Args:
+        captioner: a decoder with ``start`` and ``trace``, such as
+            :class:`~companion.models.show_attend_tell.Captioner`.
+    """
 
     def __init__(self, captioner: Any):
         super().__init__()
@@ -38,43 +44,46 @@ class CaptionerTrace(nn.Module):
     def forward(
         self, batch: CaptionBatch
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
-        """Scores of the word after each word of the captions, and the look before each."""
-        return self.captioner.trace(
-            batch.target[:, :-1], start_captions(self.captioner, batch.annotations)
-        )
+        """Logits of the word after each word of the captions, and the attention of each step."""
+        state = start_captions(self.captioner, batch.annotations)
+        return self.captioner.trace(batch.target[:, :-1], state)
 
 
 def start_captions(captioner: Any, annotations: Float[Tensor, "b k s"]) -> Any:
-    """The captioner's state before the first word, where every place of the image may be looked at."""
-    return captioner.start(
-        annotations, torch.ones_like(annotations[..., 0], dtype=torch.bool)
-    )
+    """The captioner's state before the first word; every region may be attended to."""
+    mask = torch.ones_like(annotations[..., 0], dtype=torch.bool)
+    return captioner.start(annotations, mask)
 
 
 def _rewards(
     model: nn.Module, batch: CaptionBatch
 ) -> tuple[Float[Tensor, "b t"], Bool[Tensor, "b t"], SampledAttention]:
-    """The log-probability of each word, zero for padding; which are words; and the looks."""
-    logits, look = model(batch)
+    """The log-probability of each word, zero for padding; the mask of the words; the attention."""
+    logits, attended = model(batch)
     following = batch.target[:, 1:]
     reward = -cross_entropy(
         to_float32(logits).mT, following, ignore_index=PAD, reduction="none"
     )
-    return reward, following != PAD, look
+    return reward, following != PAD, attended
 
 
 class SoftAttentionLoss:
-    """What a captioner pays whose looks have a derivative: soft attention, or a Gumbel-softmax.
+    """The loss of a captioner with differentiable attention: soft attention or a Gumbel-softmax.
 
     ::
 
-        total = Σ over captions of − log p(y | a) + λ Σ_i (1 − Σ_t α_ti)²,   count = words
+        total = Σ over captions of − log p(y | a) + λ Σ_i (1 − Σ_t α_ti)²,   count = N words
 
-    Source: Xu et al. 2015, equation (14); ``penalty`` is λ. Dividing by words, as all losses here, changes
-    nothing but the rate.
+    The mean is over words, as in all losses here, where the paper's is over captions; that
+    changes only the scale.
+
+    Args:
+        penalty: λ, the weight of the doubly stochastic penalty.
 
     Raises:
         ValueError: the penalty is below 0 or not finite.
+
+    Source: Xu et al. 2015, equation (14).
     """
 
     def __init__(self, penalty: float = 0.0):
@@ -82,28 +91,40 @@ class SoftAttentionLoss:
         self.penalty = penalty
 
     def __call__(self, model: nn.Module, batch: CaptionBatch) -> Loss:
-        """The sum over a batch; ``model`` is a captioner that is :class:`Traced`."""
-        reward, words, look = _rewards(model, batch)
-        places = torch.ones_like(look.weights[:, 0], dtype=torch.bool)
-        penalty = doubly_stochastic_penalty(look.weights, words, places, self.penalty)
-        return Loss(len(reward) * penalty - reward.sum(), words.sum())
+        """The loss of one batch; ``model`` is a :class:`CaptionerTrace`."""
+        reward, words, attended = _rewards(model, batch)
+        regions = torch.ones_like(attended.weights[:, 0], dtype=torch.bool)
+        penalty = doubly_stochastic_penalty(
+            attended.weights, words, regions, self.penalty
+        )
+        return Loss(reward.shape[0] * penalty - reward.sum(), words.sum())
 
 
 class HardAttentionLoss:
-    """What a captioner pays whose looks are drawn: the words, and REINFORCE for where it looked.
+    """The loss of a captioner with sampled attention: cross-entropy, and REINFORCE for the samples.
 
     ::
 
         total = Σ over captions of − log p(y | s, a) − Σ_t [λ_r (R_t − b_t) log α_{t,s_t} + λ_e H_t]
-        count = words
+        count = N words
 
-    R_t is the reward to go, in log-probability, and b_t its moving average over the batches before. Source:
-    Xu et al. 2015, section 4.1, but for R_t: see :func:`companion.training.reinforce.reward_to_go`. The baseline moves
-    only while the model trains. It is no part of a checkpoint; it is learnt again in a few dozen steps. Of
-    several processes each has its own, from its own rows: no bias, but not the same numbers as from one.
+    R_t is the reward to go, in log-probability. b_t is its moving average over the previous
+    batches, which changes only while the model trains. It is no part of a checkpoint, because
+    it is learned again in a few dozen steps. Of several processes each has its own: the
+    gradient stays unbiased, but the numbers differ from those of a single process.
+
+    Args:
+        policy_weight: λ_r, the weight of REINFORCE.
+        entropy_weight: λ_e, the weight of the entropy bonus.
 
     Raises:
-        ValueError: a weight is below 0 or not finite, or a caption has more than :data:`LONGEST` words.
+        ValueError: a weight is below 0 or not finite, or a caption has more than
+            :data:`LONGEST` words.
+
+    Source: Xu et al. 2015, section 4.1.
+    Deviation: the paper's R is the reward of the whole caption; ours is
+    :func:`~companion.training.reinforce.reward_to_go`, because it has the same expectation
+    and a lower variance.
     """
 
     def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):
@@ -113,11 +134,11 @@ class HardAttentionLoss:
         self.baseline = MovingBaseline(LONGEST)
 
     def __call__(self, model: nn.Module, batch: CaptionBatch) -> Loss:
-        """The sum over a batch; ``model`` is a captioner that is :class:`Traced`."""
-        reward, words, look = _rewards(model, batch)
+        """The loss of one batch; ``model`` is a :class:`CaptionerTrace`."""
+        reward, words, attended = _rewards(model, batch)
         to_go = reward_to_go(reward.detach(), words)
-        expected = self.baseline.to(to_go.device).train(model.training)(to_go, words)
+        baseline = self.baseline.to(to_go.device).train(model.training)(to_go, words)
         policy = reinforce_loss(
-            look, to_go - expected, words, self.policy_weight, self.entropy_weight
+            attended, to_go - baseline, words, self.policy_weight, self.entropy_weight
         )
-        return Loss(len(reward) * policy - reward.sum(), words.sum())
+        return Loss(reward.shape[0] * policy - reward.sum(), words.sum())

@@ -1,4 +1,4 @@
-"""A small captioning task, as chapter 4 uses it: scenes as an encoder sees them, a recipe, and scores."""
+"""The captioning task of chapter 4: scenes of digits, a training recipe, and two measures."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from companion.attention.hard import one_hot
 from companion.data.examples import Shuffled
-from companion.data.scenes import WORDS, Scenes, box_of_each_word, share_inside
+from companion.data.scenes import WORDS, Scenes, box_of_each_word, weight_inside
 from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding.sampling import greedy
 from companion.tasks.caption_losses import (
@@ -22,21 +22,23 @@ from companion.tasks.caption_losses import (
 from companion.training import recipe
 from companion.training.losses import Loss, Record, evaluating, held_out
 
-_AT_ONCE = 250
+_AT_ONCE = 250  # images that are encoded or captioned together
 
 
-def _part(seen: CaptionBatch, rows: list[int] | slice) -> CaptionBatch:
+def _select(batch: CaptionBatch, rows: list[int] | slice) -> CaptionBatch:
     """Some of the images, with no more padding than their captions need."""
-    target = seen.target[rows]
-    return CaptionBatch(
-        seen.annotations[rows], target[:, : int((target != PAD).sum(1).max())]
-    )
+    target = batch.target[rows]
+    longest = int((target != PAD).sum(1).max())
+    return CaptionBatch(batch.annotations[rows], target[:, :longest])
 
 
 class Localisation(NamedTuple):
-    """Of the weight of the looks before each digit's name: in its box, within two pixels; and the hits.
+    """How well attention finds each digit just before its name: means over the names.
 
-    A hit is a look whose largest weight lies on a field that touches the box.
+    ``inside`` is the fraction of the weight in the digit's bounding box (attention
+    correctness, Liu et al. 2017), ``near`` the fraction within two pixels of it. ``hits`` is
+    the fraction of names for which the region with the largest weight touches the box (the
+    pointing game of Zhang et al. 2016).
     """
 
     inside: float
@@ -45,34 +47,35 @@ class Localisation(NamedTuple):
 
 
 class Captioning:
-    """Scenes to train on and others to test with, as an encoder sees them that no longer learns.
+    """Training and test scenes as a fixed encoder represents them, and the scores of captioners.
 
-    A captioner is a decoder such as :class:`companion.models.show_attend_tell.Captioner`. The encoder is shown each image
-    once, so that a step of training costs only the decoder's part.
+    The encoder sees each image once, so that a step of training costs only the decoder's part.
+    A captioner is a decoder such as :class:`~companion.models.show_attend_tell.Captioner`.
+
+    Args:
+        encoder: from images to annotations and a mask; it is not trained.
+        train: the scenes to train on.
+        test: the scenes of all measures.
     """
 
     def __init__(self, encoder: nn.Module, train: Scenes, test: Scenes):
         self.vocabulary = Vocabulary(WORDS)  #: of the captions
         self.test_scenes = test
-        #: the images as the encoder saw them, and their captions
+        #: the annotations of the images, and their captions
         self.training, self.test = (
-            self._see(encoder, scenes) for scenes in (train, test)
+            self._encode(encoder, scenes) for scenes in (train, test)
         )
 
-    def _see(self, encoder: nn.Module, scenes: Scenes) -> CaptionBatch:
+    def _encode(self, encoder: nn.Module, scenes: Scenes) -> CaptionBatch:
         device = next(encoder.parameters()).device
         with evaluating(encoder):
-            parts = [
-                encoder(part.to(device))[0].cpu()
-                for part in scenes.images.split(_AT_ONCE)
+            annotations = [
+                encoder(images.to(device))[0].cpu()
+                for images in scenes.images.split(_AT_ONCE)
             ]
-        target = pad(
-            [
-                [BOS, *self.vocabulary.encode(caption), EOS]
-                for caption in scenes.captions
-            ]
-        )
-        return CaptionBatch(torch.cat(parts), target)
+        encode = self.vocabulary.encode
+        target = pad([[BOS, *encode(caption), EOS] for caption in scenes.captions])
+        return CaptionBatch(torch.cat(annotations), target)
 
     def train(
         self,
@@ -81,12 +84,15 @@ class Captioning:
         steps: int,
         learning_rate: float = 1e-2,
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps.
+        """Train by the book's recipe, with batches of 64.
+
+        Returns:
+            A record every 50 steps, with the loss on the test set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
         """
-        test = self._parts()
+        test = self._test_batches()
         return recipe.train(
             CaptionerTrace(captioner),
             loss,
@@ -98,46 +104,44 @@ class Captioning:
 
     def batches(self, batch_size: int, seed: int) -> Shuffled:
         """The training images and captions, in the order that the seed gives."""
-        rows = range(len(self.training.target))
-        return Shuffled(rows, lambda rows: _part(self.training, rows), batch_size, seed)
+        rows = range(self.training.target.shape[0])
+        return Shuffled(
+            rows, lambda rows: _select(self.training, rows), batch_size, seed
+        )
 
-    def _parts(self) -> list[CaptionBatch]:
-        rows = range(0, len(self.test.target), _AT_ONCE)
-        return [_part(self.test, slice(row, row + _AT_ONCE)) for row in rows]
+    def _test_batches(self) -> list[CaptionBatch]:
+        rows = range(0, self.test.target.shape[0], _AT_ONCE)
+        return [_select(self.test, slice(row, row + _AT_ONCE)) for row in rows]
 
     def captions(self, captioner: Any) -> list[tuple[str, ...]]:
-        """What it says about each test image: the most probable words, one after the other."""
-        device, found = next(captioner.parameters()).device, list[tuple[str, ...]]()
+        """The captioner's own caption of each test image, by greedy decoding."""
+        device, captions = next(captioner.parameters()).device, list[tuple[str, ...]]()
         with evaluating(captioner):
-            for part in self._parts():
-                state = start_captions(captioner, part.annotations.to(device))
+            for batch in self._test_batches():
+                state = start_captions(captioner, batch.annotations.to(device))
                 tokens = greedy(captioner.step, state, LONGEST).tokens
-                found += [tuple(self.vocabulary.decode(row)) for row in tokens]
-        return found
+                captions += [tuple(self.vocabulary.decode(row)) for row in tokens]
+        return captions
 
     def exact_match(self, captioner: Any) -> float:
-        """The share of test images whose caption has no mistake."""
+        """The fraction of test images whose caption is exactly right."""
         pairs = zip(self.captions(captioner), self.test_scenes.captions, strict=True)
-        return float(np.mean([found == right for found, right in pairs]))
+        return float(np.mean([caption == truth for caption, truth in pairs]))
 
     def localisation(self, captioner: Any) -> Localisation:
-        """How well it looks before each name of a digit, given the right words before it: the means."""
-        device, measured = next(captioner.parameters()).device, list[list[Tensor]]()
+        """How well its attention finds the digits of the test images, by teacher forcing."""
+        device, model = next(captioner.parameters()).device, CaptionerTrace(captioner)
+        maps, scores = list[Tensor](), list[list[Tensor]]()
         with evaluating(captioner):
-            looks = [
-                CaptionerTrace(captioner)(
-                    CaptionBatch(*(part.to(device) for part in seen))
-                )[1].weights.cpu()
-                for seen in self._parts()
-            ]
-        rows = [row for look in looks for row in look]
-        for weights, caption, boxes in zip(rows, *self.test_scenes[1:], strict=True):
-            for look, box in zip(
+            for batch in self._test_batches():
+                on_device = CaptionBatch(*(part.to(device) for part in batch))
+                maps += model(on_device)[1].weights.cpu()
+        for weights, caption, boxes in zip(maps, *self.test_scenes[1:], strict=True):
+            for row, box in zip(
                 weights, box_of_each_word(caption, boxes), strict=False
             ):
                 if box is not None:
-                    hit = share_inside(one_hot(look), box) > 0
-                    measured.append(
-                        [share_inside(look, box), share_inside(look, box, 2), hit]
-                    )
-        return Localisation(*torch.tensor(measured).float().mean(0).tolist())
+                    inside, near = weight_inside(row, box), weight_inside(row, box, 2)
+                    hit = weight_inside(one_hot(row), box) > 0
+                    scores.append([inside, near, hit])
+        return Localisation(*torch.tensor(scores).float().mean(0).tolist())

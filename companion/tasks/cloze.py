@@ -1,4 +1,4 @@
-"""Questions with a word left out, as chapter 10 asks them: vocabulary, batches, a recipe, and a score."""
+"""Cloze questions, as in chapter 10: vocabulary, batches, a training recipe, and accuracy."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from companion.data.vocabulary import UNK, Vocabulary, pad
 from companion.training import recipe
 from companion.training.losses import Loss, Record, evaluating, to_float32
 
-_AT_ONCE = 256
+_AT_ONCE = 256  # questions that are answered together
 
 
 class ClozeBatch(NamedTuple):
-    """A batch of questions: what a reader is called with, the words to choose from, and the right one."""
+    """A batch of questions: the reader's two inputs, the candidates, and the correct answer."""
 
     document: Int[Tensor, "b n"]
     question: Int[Tensor, "b m"]
@@ -28,33 +28,43 @@ class ClozeBatch(NamedTuple):
 
 
 def answer_loss(reader: nn.Module, batch: ClozeBatch) -> Loss:
-    """The negative logarithm of the answer's probability, which is the sum over the places where it stands.
+    """The negative log-probability of the answers, each summed over the answer's positions.
 
     ::
 
         total = − Σ_i log P(answer_i),   P(w) = Σ_{j: x_j = w} s_j,   count = N questions
 
-    with x_j the word at place j of the document. A reader's shares are probabilities already, so no softmax
-    follows. Where P is too small for its format, it counts as the smallest normal number: the loss and its
-    gradient stay finite (in 32 bits; in float16 a small share can still overflow the gradient). Source:
-    section 3 of Kadlec et al. 2016, and of Cui et al. 2017.
+    x_j is the word at position j of the document. The reader's s_j are probabilities already,
+    so no softmax follows. A P below the smallest normal number of its format counts as that
+    number, so that loss and gradient stay finite. In float16 a small s_j can still overflow
+    the gradient.
+
+    Source: Kadlec et al. 2016, section 3; Cui et al. 2017, section 3.
     """
-    shares = to_float32(reader(batch.document, batch.question))
-    found = pointer_sum(shares, batch.document, batch.answer)
-    total = -found.clamp_min(torch.finfo(found.dtype).tiny).log().sum()
-    return Loss(total, torch.tensor(len(found), device=total.device))
+    weights = to_float32(reader(batch.document, batch.question))  # (b, n)
+    probability = pointer_sum(weights, batch.document, batch.answer)  # (b, 1)
+    tiny = torch.finfo(probability.dtype).tiny
+    total = -probability.clamp_min(tiny).log().sum()
+    return Loss(total, torch.tensor(probability.shape[0], device=total.device))
 
 
 class Cloze:
-    """Questions to train on, and others to test with. It knows no reader.
+    """Training and test questions, and the accuracy of readers. It depends on no reader.
 
-    A reader is called with documents and questions, and answers with the shares of the document's places.
+    A reader is called with documents and questions, and returns the weights of the document's
+    positions, as :class:`~companion.models.attention_readers.Reader` does.
+
+    Args:
+        train: the questions to train on.
+        test: the questions to measure the accuracy on.
     """
 
     def __init__(self, train: Sequence[Question], test: Sequence[Question]):
         #: the vocabulary of documents and questions
         self.words = Vocabulary.of(
-            text for asked in train for text in (asked.document, asked.question)
+            text
+            for question in train
+            for text in (question.document, question.question)
         )
         self.training_questions, self.test_questions = train, test
 
@@ -62,35 +72,38 @@ class Cloze:
         """A batch of these questions.
 
         Raises:
-            ValueError: an answer does not stand in its document, or is no candidate, or there is a candidate
-                that no training question has.
+            ValueError: an answer is not in its document or not among the candidates, or a
+                candidate is in no training question.
         """
-        for row, asked in enumerate(questions):
-            if (
-                asked.answer not in asked.document
-                or asked.answer not in asked.candidates
-            ):
-                raise ValueError(
-                    f"the answer {asked.answer!r} of question {row} (from 0) must be one of the document's "
-                    f"{len(asked.document)} words and of the candidates {asked.candidates}"
-                )
-            if UNK in self.words.encode(asked.candidates):
-                raise ValueError(
-                    f"of the candidates {asked.candidates} of question {row} (from 0) one is unknown"
-                )
+        for row, question in enumerate(questions):
+            self._check(question, row)
+        encode = self.words.encode
         return ClozeBatch(
-            pad([self.words.encode(asked.document) for asked in questions]),
-            pad([self.words.encode(asked.question) for asked in questions]),
-            torch.tensor([self.words.encode(asked.candidates) for asked in questions]),
-            torch.tensor([self.words.encode([asked.answer]) for asked in questions]),
+            pad([encode(question.document) for question in questions]),
+            pad([encode(question.question) for question in questions]),
+            torch.tensor([encode(question.candidates) for question in questions]),
+            torch.tensor([encode([question.answer]) for question in questions]),
         )
+
+    def _check(self, question: Question, row: int) -> None:
+        answer, candidates = question.answer, question.candidates
+        if answer not in question.document or answer not in candidates:
+            raise ValueError(
+                f"the answer {answer!r} of question {row} (from 0) must be one of the "
+                f"document's {len(question.document)} words and of the candidates {candidates}"
+            )
+        if UNK in self.words.encode(candidates):
+            raise ValueError(
+                f"of the candidates {candidates} of question {row} (from 0) one is unknown"
+            )
 
     def train(
         self, reader: nn.Module, steps: int, learning_rate: float = 2e-2, seed: int = 0
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 32 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 32 in the order that the seed gives.
 
-        The history has the held-out accuracy every 50 steps.
+        Returns:
+            A record every 50 steps, with the accuracy on the test set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -99,21 +112,28 @@ class Cloze:
             self.training_questions, self.collate, batch_size=32, seed=seed
         )
         return recipe.train(
-            reader, answer_loss, batches, steps, learning_rate, self._measure
+            reader,
+            answer_loss,
+            batches,
+            steps,
+            learning_rate,
+            lambda reader: {"accuracy": self.accuracy(reader)},
         )
 
-    def _measure(self, reader: nn.Module) -> Record:
-        return {"accuracy": self.accuracy(reader)}
-
     def accuracy(self, reader: nn.Module) -> float:
-        """The share of held-out questions whose most probable candidate is the answer."""
-        device, right = next(reader.parameters()).device, 0
+        """The fraction of test questions whose most probable candidate is the answer.
+
+        Raises:
+            ValueError: there are no test questions.
+        """
+        device, correct = next(reader.parameters()).device, 0
         with evaluating(reader):
             for batch in batches_in_order(self.test_questions, self.collate, _AT_ONCE):
                 batch = send_to_device(batch, device)
-                shares = reader(batch.document, batch.question)
-                found = pointer_sum(shares, batch.document, batch.candidates).argmax(
-                    -1, keepdim=True
+                weights = reader(batch.document, batch.question)
+                scores = pointer_sum(weights, batch.document, batch.candidates)
+                best = scores.argmax(-1, keepdim=True)
+                correct += int(
+                    (batch.candidates.gather(-1, best) == batch.answer).sum()
                 )
-                right += int((batch.candidates.gather(-1, found) == batch.answer).sum())
-        return right / len(self.test_questions)
+        return correct / len(self.test_questions)

@@ -1,4 +1,4 @@
-"""A task with short and long ways in it: passages of text, each followed by a copy of itself."""
+"""A copying task with short and long paths: passages of text, each followed by a copy of itself."""
 
 from collections.abc import Sequence
 from math import log
@@ -10,49 +10,59 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from companion._checks import check_positive
 from companion.data.examples import Shuffled, batches_in_order
 from companion.data.vocabulary import Vocabulary
 from companion.training import recipe
 from companion.training.losses import Record, evaluating, next_token_loss, to_float32
 
 SEPARATOR = "<again>"  #: the token between a passage and its copy
-_AT_ONCE = 64
+_AT_ONCE = 64  # passages that are measured together
 
 
 class BitsPerCharacter(NamedTuple):
-    """What a token costs, −log₂ of its probability: where the text is new, and where it is copied."""
+    """The cross-entropy of a character in bits, −log₂ p: in new text, and in copied text."""
 
     new: float
     copied: float
 
 
 class Copying:
-    """Passages to train on, and others to test with, each twice in a row. It knows no model.
+    """Training and test passages, each followed by its copy, and the scores of language models.
 
-    Between passage and copy stand ``gap`` separators. So, for passages of n characters, the place from which
-    a copied character is to be told is n + gap − 1 places after the one where it is found. A model is called
-    with tokens, and answers at each place with the scores of the next one.
+    ``gap`` separators are between a passage and its copy. For passages of n characters, the
+    position that predicts a copied character is therefore n + gap − 1 positions after the
+    original. It depends on no model: one is called with tokens, and returns at each position
+    the logits of the next token.
+
+    Args:
+        train: the passages to train on.
+        test: the passages to measure on.
+        gap: how many separators there are.
 
     Raises:
-        ValueError: the passages have different lengths or fewer than 2 characters, there are none to train on
-            or to test with, or the gap is below 1.
+        ValueError: the passages have different lengths or fewer than 2 characters, there are
+            none to train or to test on, or the gap is below 1.
+
+    Example:
+        >>> task = Copying(["abc", "bca"], ["cab"])
+        >>> task.characters.decode(task.collate(["abc"])[0])
+        ['a', 'b', 'c', '<again>', 'a', 'b', 'c']
     """
 
     def __init__(self, train: Sequence[str], test: Sequence[str], gap: int = 1):
         if not train or not test:
             raise ValueError(
-                f"{len(train)} passages to train on and {len(test)} to test with: both need one"
+                f"{len(train)} passages to train on and {len(test)} to test on: both need "
+                f"at least one"
             )
         lengths = {len(passage) for passage in (*train, *test)}
         if len(lengths) != 1 or min(lengths) < 2:
             raise ValueError(
                 f"the passages must have one length, at least 2, not {sorted(lengths)}"
             )
-        if gap < 1:
-            raise ValueError(
-                f"at least one separator must stand before the copy, not {gap}"
-            )
-        #: the vocabulary, of the training passages' characters and ``SEPARATOR``
+        check_positive(gap=gap)
+        #: the vocabulary: the characters of the training passages, and ``SEPARATOR``
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])
         self.train_passages, self.test_passages = train, test
         self.length, self.gap = lengths.pop(), gap
@@ -65,9 +75,10 @@ class Copying:
     def train(
         self, model: nn.Module, steps: int, learning_rate: float = 0.02, seed: int = 0
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 8 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 8 in the order that the seed gives.
 
-        The history has the bits of new and copied characters, held out, every 50 steps.
+        Returns:
+            A record every 50 steps, with the bits per character of the test set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -83,17 +94,19 @@ class Copying:
         )
 
     def bits_per_character(self, model: nn.Module) -> BitsPerCharacter:
-        """The mean cost of a held-out character, the first time and the second."""
+        """The mean cross-entropy of the test passages' characters, in the original and in the copy.
+
+        The first character of a passage is left out, because nothing predicts it.
+        """
         device, new, copied = next(model.parameters()).device, 0.0, 0.0
         with evaluating(model):
             for tokens in batches_in_order(self.test_passages, self.collate, _AT_ONCE):
                 tokens = send_to_device(tokens, device)
                 logits = to_float32(model(tokens[:, :-1]))
-                costs = cross_entropy(logits.mT, tokens[:, 1:], reduction="none") / log(
-                    2
-                )
-                new += costs[:, : self.length - 1].sum().item()
-                copied += costs[:, -self.length :].sum().item()
+                nats = cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
+                bits = nats / log(2)  # (b, 2 length + gap − 1)
+                new += bits[:, : self.length - 1].sum().item()
+                copied += bits[:, -self.length :].sum().item()
         count = len(self.test_passages)
         return BitsPerCharacter(
             new / (count * (self.length - 1)), copied / (count * self.length)

@@ -1,5 +1,6 @@
-"""An encoder of images that learns to tell digits apart, and from paper, before it serves a captioner."""
+"""Pretraining of an image encoder: it learns to detect digits before it serves a captioner."""
 
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -8,19 +9,29 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from companion.data.scenes import CANVAS, FIELDS, NAMES, Digits, Scenes, draw
+from companion._checks import check_positive
+from companion.data.scenes import CANVAS, GRID, NAMES, Digits, Scenes, sample_scenes
 from companion.training import recipe
 from companion.training.losses import Loss, Record, to_float32
 
-BACKGROUND = len(NAMES)  #: the class of a field without a digit
-BACKGROUND_WEIGHT = 0.1  #: how much such a field counts, for there are so many
-_AT_ONCE = 16
+BACKGROUND = len(NAMES)  #: the class of a region without a digit
+BACKGROUND_WEIGHT = 0.1  #: the weight of such a region in the loss: there are many
+_BATCH_SIZE = 16
 
 
 class DigitDetector(nn.Module):
-    """An encoder with a linear layer on top, which says of each field which digit it shows, or none.
+    """An encoder with a linear layer, which classifies each region as one of the digits or background.
 
-    Only what the encoder has learnt stays; the layer is thrown away.
+    Pretraining keeps the encoder and discards the layer.
+
+    Args:
+        encoder: from images to annotations ``(b, n, size)`` and a mask.
+        size: features of an annotation.
+
+    Example:
+        >>> from companion.models import ImageEncoder
+        >>> DigitDetector(ImageEncoder(16), 16)(torch.rand(2, 1, 32, 32)).shape
+        torch.Size([2, 64, 11])
     """
 
     def __init__(self, encoder: nn.Module, size: int):
@@ -29,29 +40,35 @@ class DigitDetector(nn.Module):
         self.output = nn.Linear(size, len(NAMES) + 1)
 
     def forward(self, images: Float[Tensor, "b 1 h w"]) -> Float[Tensor, "b n 11"]:
-        """A score for each digit, and for none, at each field."""
+        """The logits of the ten digits and of the background, for each region."""
         annotations, _ = self.encoder(images)
         return self.output(annotations)
 
 
 class DetectionBatch(NamedTuple):
-    """Images, and the digit, or ``BACKGROUND``, at each field of a grid over them."""
+    """Images, and for each region of a grid over them its digit, or ``BACKGROUND``."""
 
     images: Float[Tensor, "b 1 h w"]
     labels: Int[Tensor, "b n"]
 
 
 def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
-    """For each field of a grid, row by row, the digit in whose box it lies wholly, or ``BACKGROUND``.
+    """For each region of a grid, row by row, the digit whose box contains it, or ``BACKGROUND``.
 
-    So a digit of 8 pixels has at least one field on a grid of 8, and those that see it best.
+    Every digit of 8 pixels contains at least one region of a grid of 8 × 8.
+
+    Args:
+        scenes: images with captions and boxes.
+        side: the number of regions along each side of the grid.
 
     Raises:
-        ValueError: the canvas cannot be cut into ``side`` fields to a side.
+        TypeError: ``side`` is not an integer.
+        ValueError: the canvas cannot be divided into ``side`` regions along each side.
     """
-    if side < 1 or CANVAS % side:
+    check_positive(side=side)
+    if CANVAS % side:
         raise ValueError(
-            f"a canvas of {CANVAS} pixels cannot be cut into {side} fields to a side"
+            f"a canvas of {CANVAS} pixels cannot be divided into {side} regions a side"
         )
     size = CANVAS // side
     labels = np.full((len(scenes.boxes), side, side), BACKGROUND)
@@ -60,57 +77,78 @@ def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
     ):
         digits = [NAMES.index(word) for word in caption if word in NAMES]
         for digit, (top, left, bottom, right) in zip(digits, boxes, strict=True):
-            label[
-                -(-top // size) : bottom // size, -(-left // size) : right // size
-            ] = digit
+            rows = slice(-(-top // size), bottom // size)
+            columns = slice(-(-left // size), right // size)
+            label[rows, columns] = digit
     return torch.from_numpy(labels).flatten(1)
 
 
 class DetectionBatches:
-    """Batches for a :class:`DigitDetector`: at each step other scenes of one to nine digits.
+    """Batches for a :class:`DigitDetector`: at each step new scenes of one to nine digits.
 
-    ``lessons[step]`` is a pure function of the step and of what the constructor was given.
+    ``batches[step]`` depends on the step and the arguments alone.
+
+    Args:
+        digits: the digits of the scenes.
+        side: the number of regions along each side of the encoder's grid.
+        seed: the random seed.
+        batch_size: scenes a batch.
     """
 
     def __init__(
-        self, digits: Digits, side: int, seed: int, batch_size: int = _AT_ONCE
+        self, digits: Digits, side: int, seed: int, batch_size: int = _BATCH_SIZE
     ):
-        self.digits, self.side, self.seed, self.batch_size = (
-            digits,
-            side,
-            seed,
-            batch_size,
-        )
+        self.digits, self.side = digits, side
+        self.seed, self.batch_size = seed, batch_size
 
     def __getitem__(self, step: int) -> DetectionBatch:
         """The batch of this step, counted from 0."""
         seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])
-        scenes = draw(self.digits, self.batch_size, seed, smallest=1, largest=FIELDS**2)
+        scenes = sample_scenes(
+            self.digits, self.batch_size, seed, smallest=1, largest=GRID**2
+        )
         return DetectionBatch(scenes.images, digit_of_each_region(scenes, self.side))
 
 
 def detection_loss(model: nn.Module, batch: DetectionBatch) -> Loss:
-    """The cross-entropy, summed over the fields; one without a digit counts as 0.1. Count: the others."""
-    scores = to_float32(model(batch.images)).mT
-    weight = scores.new_tensor([1.0] * len(NAMES) + [BACKGROUND_WEIGHT])
-    total = cross_entropy(scores, batch.labels, weight, reduction="sum")
+    """The cross-entropy of the regions, where background has the weight 0.1.
+
+    ::
+
+        total = − Σ_i w_i log p(label_i),   w_i = 0.1 for background, 1 for a digit
+        count = N regions with a digit
+    """
+    logits = to_float32(model(batch.images)).mT  # (b, 11, n)
+    weight = logits.new_tensor([1.0] * len(NAMES) + [BACKGROUND_WEIGHT])
+    total = cross_entropy(logits, batch.labels, weight, reduction="sum")
     return Loss(total, (batch.labels != BACKGROUND).sum())
 
 
 def pretrain_encoder(encoder: nn.Module, digits: Digits, steps: int) -> list[Record]:
-    """Teach an encoder to tell digits apart, and from paper; the history has the loss every 50 steps.
+    """Train an encoder to detect digits; it gets no captions, hence neither words nor their order.
 
-    It is given scenes and where the digits are, but no caption: neither an order nor a word. It plays the
-    part of the network trained on labelled photographs in Xu et al. 2015. The encoder stays on its device.
+    This plays the part of the network that Xu et al. 2015 take, trained on labelled
+    photographs. The encoder stays on its device.
+
+    Args:
+        encoder: from images to annotations of a square grid, and a mask.
+        digits: the digits of the scenes.
+        steps: how many batches of 16 scenes it sees.
+
+    Returns:
+        A record every 50 steps, with the loss.
 
     Raises:
-        ValueError: the fields that the encoder gives are no grid that fits the canvas; or as
+        ValueError: the encoder's regions form no square grid that divides the canvas; or as
             :func:`companion.training.recipe.train`.
         FloatingPointError: as :func:`companion.training.recipe.train`.
     """
     device = next(encoder.parameters()).device
-    annotations, _ = encoder(draw(digits, 1, seed=0).images.to(device))
-    _, fields, size = annotations.shape
+    annotations, _ = encoder(sample_scenes(digits, 1, seed=0).images.to(device))
+    _, regions, size = annotations.shape
+    side = isqrt(regions)
+    if side**2 != regions:
+        raise ValueError(f"the encoder's {regions} regions form no square grid")
     model = DigitDetector(encoder, size).to(device)
-    lessons = DetectionBatches(digits, round(fields**0.5), seed=0)
-    return recipe.train(model, detection_loss, lessons, steps, learning_rate=1.5e-2)
+    batches = DetectionBatches(digits, side, seed=0)
+    return recipe.train(model, detection_loss, batches, steps, learning_rate=1.5e-2)

@@ -1,4 +1,4 @@
-"""A small classification task, as the chapters use it: vocabulary, labels, batches, a recipe, and a score."""
+"""A text classification task, as in the chapters: vocabulary, labels, batches, a recipe, and accuracy."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,33 +14,34 @@ from companion.data.vocabulary import Vocabulary, pad, pad_documents
 from companion.training import recipe
 from companion.training.losses import Record, evaluating, label_loss, to_float32
 
-_AT_ONCE = 256
+_AT_ONCE = 256  # examples that are classified together
 
 
 class Example(NamedTuple):
-    """A text, the two texts of a pair, or the sentences of a document, each a row of words; and its class."""
+    """A text, the two texts of a pair, or the sentences of a document, as words; and its class."""
 
     texts: tuple[Sequence[str], ...]
     label: str
 
 
 def predict_logits(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
-    """The logits of each class, for every example of the batches.
+    """The logits of the classes for every example of the batches.
 
     Raises:
         ValueError: there is no batch.
     """
-    device, found = next(model.parameters()).device, []
+    device, logits = next(model.parameters()).device, []
     with evaluating(model):
         for batch in batches:
-            found.append(to_float32(model(*send_to_device(batch.inputs, device))).cpu())
-    if not found:
+            inputs = send_to_device(batch.inputs, device)
+            logits.append(to_float32(model(*inputs)).cpu())
+    if not logits:
         raise ValueError("there is no batch to predict the classes of")
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
-    """The probability of each class, for every example of the batches.
+    """The probabilities of the classes for every example of the batches.
 
     Raises:
         ValueError: there is no batch.
@@ -49,24 +50,22 @@ def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
 
 
 def evaluate(model: Any, batches: Sequence[Labelled]) -> Record:
-    """The mean loss of the examples, and the share whose most probable class is the right one.
+    """The mean cross-entropy of the examples, and their accuracy.
 
     Raises:
         ValueError: there is no batch.
     """
-    logits, labels = (
-        predict_logits(model, batches),
-        torch.cat([batch.labels for batch in batches]).cpu(),
-    )
-    right = (logits.argmax(-1) == labels).float().mean()
+    logits = predict_logits(model, batches)
+    labels = torch.cat([batch.labels for batch in batches]).cpu()
+    correct = logits.argmax(-1) == labels
     return {
         "held_out_loss": cross_entropy(logits, labels).item(),
-        "accuracy": right.item(),
+        "accuracy": correct.float().mean().item(),
     }
 
 
 def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
-    """The share of examples whose most probable class is the right one.
+    """The fraction of examples whose most probable class is the correct one.
 
     Raises:
         ValueError: there is no batch.
@@ -75,10 +74,20 @@ def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
 
 
 class Classification:
-    """Texts of known class to train on, and others to test with. It knows no model.
+    """Training and test texts with their classes, and the accuracy of models. It depends on no model.
 
-    A model is called with as many tensors of tokens as an example has texts, and answers with logits. Words
-    that are rarer than ``minimum_frequency`` in the training texts are ``<unk>``.
+    A model is called with as many tensors of tokens as an example has texts, and returns
+    logits, as :class:`~companion.models.text_classifier.Classifier` does.
+
+    Args:
+        train: the examples to train on.
+        test: the examples to measure the accuracy on.
+        minimum_frequency: words that are rarer in the training texts are ``<unk>``.
+
+    Example:
+        >>> task = Classification([Example((["good", "film"],), "yes")], [])
+        >>> task.labels, task.words.tokens[4:]
+        (('yes',), ('film', 'good'))
     """
 
     def __init__(
@@ -94,7 +103,7 @@ class Classification:
         self.training_examples, self.test_examples = train, test
 
     def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b _"], ...]:
-        """What the model is called with: the tokens of the first texts, and of the second if there are."""
+        """The model's inputs: the tokens of the first texts, and of the second if there are any."""
         sides = zip(*(example.texts for example in examples), strict=True)
         return tuple(pad([self.words.encode(text) for text in side]) for side in sides)
 
@@ -104,24 +113,25 @@ class Classification:
         Raises:
             ValueError: an example has a class that no training example has.
         """
-        strangers = {example.label for example in examples} - set(self.labels)
-        if strangers:
+        unknown = {example.label for example in examples} - set(self.labels)
+        if unknown:
             raise ValueError(
-                f"the classes {sorted(strangers)} are not among {self.labels}"
+                f"the classes {sorted(unknown)} are not among {self.labels}"
             )
         numbers = [self.labels.index(example.label) for example in examples]
         return Labelled(self.inputs(examples), torch.tensor(numbers))
 
     def test(self) -> list[Labelled]:
-        """The held-out examples in batches, in their order."""
+        """The test examples in batches, in their order."""
         return list(batches_in_order(self.test_examples, self.collate, _AT_ONCE))
 
     def train(
         self, model: Any, steps: int, learning_rate: float = 1e-2, seed: int = 0
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 32 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 32 in the order that the seed gives.
 
-        The history has the held-out accuracy every 50 steps.
+        Returns:
+            A record every 50 steps, with the accuracy on the test set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -140,17 +150,19 @@ class Classification:
         )
 
     def accuracy(self, model: Any) -> float:
-        """The share of held-out examples that the model classifies rightly."""
+        """The fraction of test examples that the model classifies correctly."""
         return accuracy(model, self.test())
 
 
 class DocumentClassification(Classification):
-    """The same for models that read a document in sentences, which are the texts of an example."""
+    """The same for models that read a document as sentences, which are the texts of an example.
+
+    Args:
+        train, test, minimum_frequency: as :class:`Classification`.
+    """
 
     def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b s n"]]:
-        """What the model is called with: documents of sentences of tokens."""
-        return (
-            pad_documents(
-                [[self.words.encode(text) for text in e.texts] for e in examples]
-            ),
-        )
+        """The model's input: documents of sentences of tokens."""
+        encode = self.words.encode
+        documents = [[encode(text) for text in example.texts] for example in examples]
+        return (pad_documents(documents),)

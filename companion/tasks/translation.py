@@ -1,4 +1,4 @@
-"""A small translation task, as the chapters use it: two vocabularies, batches, a recipe, and a score."""
+"""A small translation task, as in the chapters: vocabularies, batches, a training recipe, and a score."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +16,15 @@ from companion.training.losses import Record, evaluating, held_out, sequence_los
 
 #: From a step function, a state and ``max_length`` to one sentence for each source.
 Search = Callable[..., Hypotheses]
-AT_ONCE = 256  #: sentences that are translated together, at most
+AT_ONCE = 256  #: the most sentences that are translated together
 
 
 class Translation(NamedTuple):
-    """A sentence, what a model made of it, and where each word of that looked, and ``<eos>`` if it came."""
+    """A sentence, its translation, and the attention weights of each target token.
+
+    The weights include a row for ``<eos>`` if the model wrote it. They are ``None`` for a
+    model that reports none.
+    """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -30,40 +34,49 @@ class Translation(NamedTuple):
 def translate(
     model: Any, sources: Sequence[Sequence[int]], search: Search, max_length: int
 ) -> list[tuple[list[int], Float[Tensor, "t k"] | None]]:
-    """What a search finds for each source, in numbers, up to ``<eos>``; and where each token of it looked.
+    """The tokens that a search finds for each source, up to ``<eos>``, and their attention weights.
 
-    ``search(step, state, max_length)`` finds one sentence for each source, as
-    :func:`companion.decoding.sampling.greedy` does.
+    Args:
+        model: has ``start(source)`` and ``step(token, state)``, as
+            :class:`~companion.models.seq2seq.EncoderDecoder`.
+        sources: the sentences as token ids, without padding.
+        search: ``search(step, state, max_length)`` finds one sentence for each source, as
+            :func:`~companion.decoding.sampling.greedy` does.
+        max_length: the most tokens of a translation.
 
     Raises:
         ValueError: a sentence is empty, or ``max_length`` is below 1.
     """
-    device = next(model.parameters()).device
-    done = []
+    device, translations = next(model.parameters()).device, []
     for first in range(0, len(sources), AT_ONCE):
-        part = sources[first : first + AT_ONCE]
+        batch = sources[first : first + AT_ONCE]
         with evaluating(model):
-            found = search(model.step, model.start(pad(part).to(device)), max_length)
-        looks = None if found.weights is None else found.weights.cpu()
+            found = search(model.step, model.start(pad(batch).to(device)), max_length)
+        maps = None if found.weights is None else found.weights.cpu()
         for row, (source, tokens) in enumerate(
-            zip(part, found.tokens.tolist(), strict=True)
+            zip(batch, found.tokens.tolist(), strict=True)
         ):
-            if EOS in tokens:
-                tokens = tokens[: tokens.index(EOS) + 1]
-            written = [
-                place for place, token in enumerate(tokens) if token not in (PAD, BOS)
-            ]
-            done.append(
-                (tokens, None if looks is None else looks[row, written, : len(source)])
-            )
-    return done
+            tokens = _until_the_end(tokens)
+            written = [t for t, token in enumerate(tokens) if token not in (PAD, BOS)]
+            weights = None if maps is None else maps[row, written, : len(source)]
+            translations.append((tokens, weights))
+    return translations
+
+
+def _until_the_end(tokens: list[int]) -> list[int]:
+    return tokens[: tokens.index(EOS) + 1] if EOS in tokens else tokens
 
 
 class TranslationTask:
-    """Sentence pairs to train on, and others to test with. It knows no model.
+    """Training and test pairs of sentences, and the exact match of models. It depends on no model.
 
-    A model is anything with ``forward(source, target)``, ``start(source)`` and ``step(token, state)``, as in
-    :class:`companion.models.seq2seq.EncoderDecoder`. ``source`` and ``target`` are the two vocabularies.
+    A model is anything with ``forward(source, target)``, ``start(source)`` and
+    ``step(token, state)``, as :class:`~companion.models.seq2seq.EncoderDecoder`. ``source``
+    and ``target`` are the vocabularies, made from the training pairs.
+
+    Args:
+        train: the pairs to train on.
+        test: the pairs to measure on.
     """
 
     def __init__(self, train: Sequence[Pair], test: Sequence[Pair]):
@@ -72,7 +85,7 @@ class TranslationTask:
         self.training_pairs, self.test_pairs = train, test
 
     def encode(self, pairs: Iterable[Pair]) -> list[tuple[list[int], list[int]]]:
-        """The pairs in numbers."""
+        """The pairs as token ids."""
         return [
             (self.source.encode(pair.source), self.target.encode(pair.target))
             for pair in pairs
@@ -81,7 +94,10 @@ class TranslationTask:
     def train(
         self, model: Any, steps: int, learning_rate: float = 1e-2
     ) -> list[Record]:
-        """Follow the book's recipe, with batches of 64; the history has the held-out loss every 50 steps.
+        """Train by the book's recipe, with batches of 64.
+
+        Returns:
+            A record every 50 steps, with the loss on the test set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -100,7 +116,7 @@ class TranslationTask:
     def translate(
         self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60
     ) -> list[Translation]:
-        """Each sentence's most probable words, one after the other (greedy decoding).
+        """The translation of each sentence by greedy decoding.
 
         Raises:
             ValueError: as :func:`translate`.
@@ -115,24 +131,28 @@ class TranslationTask:
     def exact_match(
         self, model: Any, lengths: Iterable[tuple[int, int]]
     ) -> list[float]:
-        """The share of test pairs without a mistake, for each range of target lengths, both ends included.
+        """The fraction of test pairs translated exactly, for each range of target lengths.
+
+        Args:
+            model: the model to measure.
+            lengths: the shortest and the longest target of each range, both included.
 
         Raises:
             ValueError: no test pair has a length in one of the ranges.
         """
         found = self.translate(model, [pair.source for pair in self.test_pairs])
-        right = {
-            pair: pair.target == f.target
-            for pair, f in zip(self.test_pairs, found, strict=True)
+        correct = {
+            pair: pair.target == translation.target
+            for pair, translation in zip(self.test_pairs, found, strict=True)
         }
-        shares = []
+        matches = []
         for shortest, longest in lengths:
-            hits = [
+            in_range = [
                 hit
-                for pair, hit in right.items()
+                for pair, hit in correct.items()
                 if shortest <= len(pair.target) <= longest
             ]
-            if not hits:
+            if not in_range:
                 raise ValueError(f"no test pair has {shortest} to {longest} words")
-            shares.append(sum(hits) / len(hits))
-        return shares
+            matches.append(sum(in_range) / len(in_range))
+        return matches

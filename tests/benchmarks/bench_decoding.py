@@ -1,4 +1,4 @@
-"""Beam search over a batch of sentences, against the same search over one sentence at a time."""
+"""Beam search over a batch of sentences, against the same search sentence by sentence."""
 
 import os
 
@@ -20,7 +20,7 @@ SIZES = {  # words of both languages, embedding, hidden
 
 
 class Race:
-    """The same search in both ways, over the same sentences."""
+    """The same search and sentences for both implementations."""
 
     def __init__(self, words: int, embedding: int, hidden: int):
         torch.manual_seed(0)
@@ -29,7 +29,7 @@ class Race:
             words, embedding, hidden, 2 * hidden, Additive(hidden, 2 * hidden, hidden)
         )
         decoder.output.W.weight.data *= (
-            30  # as sure of its words as a trained model, not all nearly equal
+            30  # as peaked a distribution as a trained model's
         )
         self.model = EncoderDecoder(
             BahdanauEncoder(words, embedding, hidden), decoder
@@ -43,41 +43,42 @@ class Race:
         state = self.model.start(source.to(self.device))
         return beam_search(self.model.step, state, LENGTH, WIDTH, length_penalty=1.0)
 
-    def together(self):
+    def batched(self):
         return self.search(self.source)
 
-    def one_by_one(self):
+    def one_at_a_time(self):
         return [
             self.search(sentence[sentence != PAD][None]) for sentence in self.source
         ]
 
 
-def require_identical(together, alone):
+def require_identical(batched, alone):
     for row, found in enumerate(alone):
         length = found.tokens.shape[-1]
-        assert torch.equal(together.tokens[row, :, :length], found.tokens[0])
-        assert (together.tokens[row, :, length:] == PAD).all()
+        assert torch.equal(batched.tokens[row, :, :length], found.tokens[0])
+        assert (batched.tokens[row, :, length:] == PAD).all()
         torch.testing.assert_close(
-            together.log_probs[row], found.log_probs[0], atol=1e-3, rtol=1e-4
+            batched.log_probs[row], found.log_probs[0], atol=1e-3, rtol=1e-4
         )
 
 
 def main():
     for threads in sorted({1, os.cpu_count() or 1}):
-        torch.set_num_threads(threads)  # a batch is work that cores can share
+        torch.set_num_threads(threads)  # cores can divide the work of a batch
         print(setting())
         print(
             f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, a beam of {WIDTH}"
         )
         for name, sizes in SIZES.items():
             race = Race(*sizes)
-            race.model.double()  # in 32 bits a batch may round two nearly equal sentences the other way round
-            require_identical(race.together(), race.one_by_one())
+            # In float32, rounding may exchange two nearly equal hypotheses of a batch.
+            race.model.double()
+            require_identical(race.batched(), race.one_at_a_time())
             race.model.float()
             compare(
                 f"beam search, {name} size",
-                race.together,
-                race.one_by_one,
+                race.batched,
+                race.one_at_a_time,
                 "at least 5",
                 rounds=5,
             )

@@ -1,4 +1,4 @@
-"""Hierarchical attention, all sentences in one batch, against a loop over them as in common code."""
+"""Hierarchical attention with all sentences in one batch, against the usual loop over sentences."""
 
 import torch
 from measure import compare, setting
@@ -11,7 +11,7 @@ DOCUMENTS, SENTENCES, LONGEST = 64, 16, 24
 
 
 class Race:
-    """The same documents in both ways, with the same model."""
+    """The same documents and model for both implementations."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -26,18 +26,20 @@ class Race:
         counts = torch.linspace(4, SENTENCES, DOCUMENTS, device=device).long()[
             :, None, None
         ]
-        places = torch.arange(SENTENCES, device=device)[:, None]
+        position = torch.arange(SENTENCES, device=device)[:, None]
         self.documents[
-            (torch.arange(LONGEST, device=device) >= lengths) | (places >= counts)
+            (torch.arange(LONGEST, device=device) >= lengths) | (position >= counts)
         ] = PAD
 
-    def at_once(self):
+    def batched(self):
         return self.model(self.documents)
 
     def loop(self):
-        return torch.cat([self.read(document) for document in self.documents])
+        return torch.cat(
+            [self.encode_document(document) for document in self.documents]
+        )
 
-    def read(self, document):
+    def encode_document(self, document):
         """One document, sentence by sentence."""
         encoder, vectors = self.model.encoder, []
         for sentence in document[(document != PAD).any(1)]:
@@ -59,12 +61,12 @@ def main():
         f"{DOCUMENTS} documents of 4 to {SENTENCES} sentences, each of 5 to {LONGEST} words, size {SIZE}"
     )
     race = Race()
-    torch.testing.assert_close(race.at_once(), race.loop(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(race.batched(), race.loop(), atol=1e-5, rtol=1e-4)
     with torch.no_grad():
-        compare("hierarchical attention", race.at_once, race.loop, "5")
+        compare("hierarchical attention", race.batched, race.loop, "5")
     compare(
-        "its training step",
-        lambda: race.step(race.at_once),
+        "hierarchical attention, training step",
+        lambda: race.step(race.batched),
         lambda: race.step(race.loop),
         "5",
         rounds=3,

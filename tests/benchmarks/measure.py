@@ -1,4 +1,4 @@
-"""Ways of doing the same, measured in turn in one run. What counts is the ratio, not the seconds."""
+"""Times alternative implementations alternately in one run; their ratio counts, not the seconds."""
 
 import resource
 import statistics
@@ -11,17 +11,17 @@ import torch
 
 
 def seconds(action: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    start = time.perf_counter()
     action()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def report(
     name: str, ours: list[float], other: list[float], unit: str, goal: str
 ) -> None:
-    """Print both medians, the median of the ratios other / ours pair by pair, and the range of the ratios."""
+    """Print both medians, and median and range of the paired ratios other / ours."""
     ratios = [b / a for a, b in zip(ours, other, strict=True)]
     a, b = statistics.median(ours), statistics.median(other)
     print(
@@ -31,7 +31,7 @@ def report(
 
 
 def in_turn(actions: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each, measured in turn, after one round that does not count."""
+    """The seconds of each, measured alternately, after one warm-up round."""
     times = [
         {name: seconds(action) for name, action in actions.items()}
         for _ in range(rounds + 1)
@@ -42,17 +42,17 @@ def in_turn(actions: dict[str, Callable], rounds: int) -> dict[str, list[float]]
 def compare(
     name: str, ours: Callable, other: Callable, goal: str, rounds: int = 9
 ) -> None:
-    """Time the two in turn, after one round that does not count."""
+    """Time the two alternately, after one warm-up round."""
     report(name, *in_turn({"ours": ours, "other": other}, rounds).values(), "s", goal)
 
 
 def peak_of_this_process() -> float:
-    """The most memory that this process has held, in MB."""
+    """The peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def output_of(*command: str) -> float:
-    """Run Python anew with these arguments, and read the one number that it prints."""
+    """The number that a new Python process with these arguments prints."""
     run = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=True
     )

@@ -16,24 +16,25 @@ def build(reader):
 
 
 @each_reader
-def test_shares_sum_to_one_over_the_words(reader):
-    shares = build(reader)(DOCUMENT, QUESTION)
-    close(shares.sum(-1), torch.ones(3).double())
-    assert not shares[DOCUMENT == 0].any()
-    assert (shares[DOCUMENT != 0] > 0).all()
+def test_weights_sum_to_one_over_the_words(reader):
+    weights = build(reader)(DOCUMENT, QUESTION)
+    close(weights.sum(-1), torch.ones(3).double())
+    assert not weights[DOCUMENT == 0].any()
+    assert (weights[DOCUMENT != 0] > 0).all()
 
 
 @each_reader
-def test_padding_and_company_change_nothing(reader):
+def test_padding_and_other_rows_change_nothing(reader):
     model = build(reader)
-    together = model(DOCUMENT, QUESTION)
+    batched = model(DOCUMENT, QUESTION)
     for row, (document, question) in enumerate(zip(DOCUMENT, QUESTION, strict=True)):
-        words, asked = document[document != 0], question[question != 0]
-        close(model(words[None], asked[None])[0], together[row, : len(words)])
+        document, question = document[document != 0], question[question != 0]
+        alone = model(document[None], question[None])[0]
+        close(alone, batched[row, : len(document)])
 
 
 def states(model, document, question):
-    """What both GRUs say of one text each, by a call of their own."""
+    """The states of both GRUs for one text each, without packing."""
     return (
         rnn(model.embedding(tokens)[None])[0][0]
         for rnn, tokens in (
@@ -44,15 +45,15 @@ def states(model, document, question):
 
 
 @each_reader
-def test_the_whole_reader_is_the_papers(reader):
+def test_each_reader_equals_its_equations(reader):
     model = build(reader)
     document, question = DOCUMENT[0], QUESTION[0]
-    words, asked = states(model, document, question)
-    scores = (words @ asked.mT).tolist()
+    document_states, question_states = states(model, document, question)
+    scores = (document_states @ question_states.mT).tolist()
     alone = [scalars.softmax(column) for column in scalars.transposed(scores)]
-    summary = torch.cat([asked[-1, :3], asked[0, 3:]])
+    query = torch.cat([question_states[-1, :3], question_states[0, 3:]])
     expected = {
-        AttentionSum: lambda: scalars.softmax((words @ summary).tolist()),
+        AttentionSum: lambda: scalars.softmax((document_states @ query).tolist()),
         AttentionMean: lambda: [
             sum(column) / len(alone) for column in scalars.transposed(alone)
         ],
@@ -66,9 +67,7 @@ def test_the_whole_reader_is_the_papers(reader):
     ("document", "question"),
     [([[0, 0]], [[3]]), ([[3]], [[0]]), ([[0, 3]], [[3]]), ([[3]], [[0, 3]])],
 )
-def test_a_text_of_no_words_or_with_padding_before_one_is_an_error(
-    reader, document, question
-):
+def test_an_empty_text_or_padding_before_a_word_is_an_error(reader, document, question):
     with pytest.raises(
         ValueError, match=r"rows \[0\] are empty, or have padding before a word"
     ):
@@ -83,6 +82,38 @@ def test_a_text_of_no_words_or_with_padding_before_one_is_an_error(
         ((8, 5, 7), "size must be even, to be halved, but is 7"),
     ],
 )
-def test_bad_sizes_are_errors(sizes, message):
+def test_invalid_sizes_are_errors(sizes, message):
     with pytest.raises(ValueError, match=message):
         AttentionSum(*sizes)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["6", None, 2.5])
+def test_sizes_that_are_no_integers_are_errors(size):
+    for sizes in ((size, 5, 6), (8, size, 6), (8, 5, size)):
+        with pytest.raises(TypeError, match=f"size must be an integer, not {size!r}"):
+            AttentionSum(*sizes)
+
+
+@pytest.mark.usefixtures("unchecked")
+@each_reader
+@pytest.mark.parametrize("count", [1, 2])
+def test_documents_and_questions_that_make_no_pairs_are_an_error(reader, count):
+    message = f"3 documents and {count} questions do not make pairs"
+    with pytest.raises(ValueError, match=message):
+        build(reader)(DOCUMENT, QUESTION[:count])
+
+
+@pytest.mark.usefixtures("unchecked")
+@each_reader
+def test_texts_of_another_shape_or_dtype_are_errors(reader):
+    model = build(reader)
+    for document, question in ((DOCUMENT[0], QUESTION), (DOCUMENT, QUESTION[0])):
+        with pytest.raises(ValueError, match=r"not \(\d,\)"):
+            model(document, question)
+    for document, question in (
+        (DOCUMENT.double(), QUESTION),
+        (DOCUMENT, QUESTION.double()),
+    ):
+        with pytest.raises(TypeError, match=r"integers, not torch\.float64"):
+            model(document, question)

@@ -32,46 +32,46 @@ def build(pooling=None):
 
 
 def compare(model, tokens, document, row):
-    """The logits and both levels' weights of one document are the paper's, and elsewhere zero."""
-    full = [place for place, sentence in enumerate(document) if sentence]
-    logits, words, sentences = yang_2016.hierarchical_attention(
-        scalars.values(model), [document[place] for place in full]
+    """Logits and both levels' weights of one document equal the paper's; other weights are 0."""
+    filled = [index for index, sentence in enumerate(document) if sentence]
+    logits, expected_words, expected_sentences = yang_2016.hierarchical_attention(
+        scalars.values(model), [document[index] for index in filled]
     )
-    of_words, of_sentences = model.attention_maps(tokens)
+    words, sentences = model.attention_maps(tokens)
     close(model(tokens)[row], logits)
-    close(of_sentences[row, full], sentences)
-    for place, weights in zip(full, words, strict=True):
-        close(of_words[row, place, : len(weights)], weights)
-    close(of_words[row].sum(), torch.tensor(float(len(full))).double())
-    close(of_sentences[row].sum(), torch.tensor(1.0).double())
+    close(sentences[row, filled], expected_sentences)
+    for index, weights in zip(filled, expected_words, strict=True):
+        close(words[row, index, : len(weights)], weights)
+    close(words[row].sum(), torch.tensor(float(len(filled))).double())
+    close(sentences[row].sum(), torch.tensor(1.0).double())
 
 
 @pytest.mark.parametrize("row", range(3))
-def test_it_is_the_papers_two_levels_in_loops(row):
+def test_both_levels_equal_the_papers_equations(row):
     compare(build(), TOKENS, DOCUMENTS[row], row)
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(documents, min_size=1, max_size=3))
-def test_whatever_the_sizes_and_the_empty_sentences(batch):
+def test_documents_of_any_size_with_empty_sentences(batch):
     model, tokens = build(), pad_documents(batch)
     for row, document in enumerate(batch):
         compare(model, tokens, document, row)
 
 
 @pytest.mark.parametrize("pooling", [None, mean_pooling, last_pooling])
-def test_padding_company_and_empty_sentences_change_nothing(pooling):
+def test_padding_other_documents_and_empty_sentences_change_nothing(pooling):
     model = build(pooling)
-    together = model(TOKENS)
+    batched = model(TOKENS)
     padded = torch.zeros(3, 9, 8, dtype=torch.int64)
     padded[:, : TOKENS.shape[1], : TOKENS.shape[2]] = TOKENS
-    close(model(padded), together)
+    close(model(padded), batched)
     for row, document in enumerate(DOCUMENTS):
         alone = pad_documents([[sentence for sentence in document if sentence]])
-        close(model(alone)[0], together[row])
+        close(model(alone)[0], batched[row])
 
 
-def test_the_sentences_of_a_batch_are_read_in_one_call():
+def test_the_sentences_of_a_batch_are_encoded_in_one_call():
     model, sizes = build(), []
     model.encoder.words.register_forward_hook(
         lambda module, inputs, output: sizes.append(inputs[0].shape)
@@ -88,7 +88,7 @@ def test_the_values_are_the_states_and_not_the_projections():
     assert value is source
 
 
-def test_its_gradients_are_right():
+def test_gradients():
     model = spread(HierarchicalAttention(VOCABULARY, 2, 2, 2))
     names = [name for name, _ in model.named_parameters()]
 
@@ -103,14 +103,14 @@ def test_its_gradients_are_right():
     )
 
 
-def test_every_parameter_learns_and_padding_does_not():
+def test_every_parameter_gets_a_gradient_and_padding_none():
     model = build()
     model(TOKENS).square().sum().backward()
     assert not model.encoder.words.embedding.weight.grad[0].any()
     assert all(parameter.grad.abs().sum() > 1e-9 for parameter in model.parameters())
 
 
-def test_with_queries_of_zero_both_attentions_are_means():
+def test_zero_queries_make_both_attentions_means():
     model, means = build(), build(mean_pooling)
     parameters = model.state_dict()
     parameters["pooling.query"].zero_()
@@ -128,7 +128,7 @@ def test_with_queries_of_zero_both_attentions_are_means():
         (torch.zeros(0, 3, 2, dtype=torch.int64), r"\(0, 3, 2\) the rows \[\]"),
     ],
 )
-def test_a_document_without_words_is_named(tokens, rows):
+def test_a_document_without_words_is_an_error_with_its_row(tokens, rows):
     with pytest.raises(ValueError, match=f"{rows} have no words"):
         build()(tokens)
 
@@ -138,7 +138,7 @@ def test_padding_before_a_word_is_an_error():
         build()(torch.tensor([[[4, 0, 5]]]))
 
 
-def test_a_token_outside_the_vocabulary_is_named():
+def test_a_token_outside_the_vocabulary_is_an_error():
     with pytest.raises(ValueError, match="tokens run from 3 to 11"):
         build()(torch.tensor([[[3, 11]]]))
 
@@ -152,17 +152,81 @@ def test_a_token_outside_the_vocabulary_is_named():
         ((VOCABULARY, 3, 4, 0), "classes must be at least 1, not 0"),
     ],
 )
-def test_sizes_that_cannot_be_are_errors(sizes, message):
+def test_invalid_sizes_are_errors(sizes, message):
     with pytest.raises(ValueError, match=message):
         HierarchicalAttention(*sizes)
     with pytest.raises(ValueError, match="size must be at least 1, not 0"):
         HiddenDot(0)
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_under_autocast(kind):
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["4", None, 4.0])
+def test_sizes_that_are_no_integers_are_errors(size):
+    with pytest.raises(TypeError, match=f"size must be an integer, not {size!r}"):
+        HierarchicalAttention(VOCABULARY, 3, size, 2)
+    encoder = BahdanauEncoder(VOCABULARY, 3, 2)
+    with pytest.raises(TypeError, match=f"size must be an integer, not {size!r}"):
+        HierarchicalEncoder(encoder, mean_pooling, size)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("documents", "error", "message"),
+    [
+        (TOKENS[0], ValueError, r"\(b, sentences, words\), not \(5, 4\)"),
+        (TOKENS[0, 0], ValueError, r"\(b, sentences, words\), not \(4,\)"),
+        (TOKENS.double(), TypeError, r"must hold integers, not torch\.float64"),
+        (TOKENS > 0, TypeError, r"must hold integers, not torch\.bool"),
+    ],
+)
+def test_documents_of_another_shape_or_dtype_are_errors(documents, error, message):
+    with pytest.raises(error, match=message):
+        build()(documents)
+
+
+SIZES = {
+    "sentence_size": 6,
+    "word_attention_size": 3,
+    "sentence_attention_size": 5,
+}
+
+
+@pytest.mark.parametrize("names", [list(SIZES), *([name] for name in SIZES)])
+def test_each_level_can_have_sizes_of_its_own(names):
+    sizes = {name: SIZES[name] for name in names}
+    model = spread(HierarchicalAttention(VOCABULARY, 3, 4, 2, **sizes))
+    sentence_size = sizes.get("sentence_size", 4)
+    assert model.encoder(TOKENS)[0].shape[-1] == sentence_size
+    assert model.encoder.pooling.query.shape == (sizes.get("word_attention_size", 4),)
+    attention_size = sizes.get("sentence_attention_size", sentence_size)
+    assert model.pooling.query.shape == (attention_size,)
+    for row, document in enumerate(DOCUMENTS):
+        compare(model, TOKENS, document, row)
+
+
+def test_by_default_all_sizes_are_one():
+    torch.manual_seed(0)
+    default = HierarchicalAttention(VOCABULARY, 3, 4, 2).state_dict()
+    torch.manual_seed(0)
+    sizes = dict.fromkeys(SIZES, 4)
+    explicit = HierarchicalAttention(VOCABULARY, 3, 4, 2, **sizes).state_dict()
+    assert default.keys() == explicit.keys()
+    assert all(torch.equal(default[name], explicit[name]) for name in default)
+
+
+def test_sentences_without_attention_can_have_a_size_of_their_own():
+    encoder = HierarchicalEncoder(
+        BahdanauEncoder(VOCABULARY, 3, 2), mean_pooling, 4, sentence_size=10
+    )
+    states, mask = encoder(TOKENS)
+    assert states.shape == (3, 5, 10)
+    assert mask.sum(1).tolist() == [3, 2, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast(dtype):
     model = build().float()
-    with torch.autocast("cpu", kind):
+    with torch.autocast("cpu", dtype):
         logits = model(TOKENS)
     torch.testing.assert_close(logits.float(), model(TOKENS), atol=0.1, rtol=0.1)
 

@@ -57,9 +57,12 @@ def test_every_digit_has_a_field_on_a_grid_of_eight():
         assert set(row.tolist()) - {BACKGROUND} == named
 
 
-@pytest.mark.parametrize("side", [0, 7])
-def test_a_grid_that_does_not_fit_is_an_error(side):
-    with pytest.raises(ValueError, match=rf"32 pixels .* {side} fields"):
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [(0, "side must be at least 1, not 0"), (7, "32 pixels .* 7 regions")],
+)
+def test_a_grid_that_does_not_divide_the_canvas_is_an_error(side, message):
+    with pytest.raises(ValueError, match=message):
         digit_of_each_region(sample_scenes(strokes(), 1, seed=0), side)
 
 

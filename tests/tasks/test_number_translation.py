@@ -87,8 +87,8 @@ def test_the_table_has_each_seed_and_the_mean_of_each_length():
         }
     )
     assert table.splitlines() == [
-        "faultless, %  each seed | mean by French words",
-        "                        |    1–4    5–8   9–12  13–16  17–20",
-        "         one:  50  30   |     50     50     40     40     30",
-        "         two: 100       |    100    100    100    100    100",
+        "exact match, %  each seed | mean by French words",
+        "                          |    1–4    5–8   9–12  13–16  17–20",
+        "           one:  50  30   |     50     50     40     40     30",
+        "           two: 100       |    100    100    100    100    100",
     ]
