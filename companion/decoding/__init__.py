@@ -1,4 +1,4 @@
-"""Generate a sequence token by token: greedy search, sampling and beam search, for any model that takes steps.
+"""Generate sequences token by token: greedy search, sampling and beam search.
 
 ``step(token, state) -> DecoderStep`` is all that a search knows of a model.
 """

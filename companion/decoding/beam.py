@@ -1,13 +1,17 @@
-"""Beam search, for any model that takes steps; see :mod:`companion.decoding.sampling`."""
+"""Beam search for any model that takes steps; see :mod:`companion.decoding.sampling`."""
 
-import math
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.utils.parametrize import cached
 
+from companion._checks import (
+    check_coverage,
+    check_logits,
+    check_penalties,
+    check_positive,
+)
 from companion.data.vocabulary import EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
@@ -20,7 +24,6 @@ from companion.decoding.state import map_state, tensors
 
 
 @torch.no_grad()
-@cached()
 def beam_search(
     step: StepFunction,
     state: Any,
@@ -30,82 +33,98 @@ def beam_search(
     coverage_penalty: float = 0.0,
     mask: Bool[Tensor, "b k"] | None = None,
 ) -> Hypotheses:
-    """Keep the ``width`` most probable beginnings at each step; return the ``width`` best sentences found.
+    """Extend the ``width`` most probable partial hypotheses token by token.
 
-    A sentence Y competes with a score, GNMT's, for the source X whose position j got the weight α_ij when
-    word i was written::
+    The ``width`` best sentences found are returned, by the score of GNMT::
 
-        score(Y) = log p(Y | X) / ((5 + length of Y) / 6)^length_penalty
+        score(Y) = log p(Y | X) / ((5 + |Y|) / 6)^length_penalty
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    where the length counts the words and ``<eos>``, and j runs over the words of the source: the positions
-    that ``mask`` names, or all. The beginnings in the beam, all equally long, are compared by their
-    log-probability alone.
+    |Y| counts the tokens, ``<eos>`` included. α_ij is the weight of source position j at
+    step i, and j runs over the positions that ``mask`` names, or over all. Partial
+    hypotheses, which all have the same length, are compared by log p alone.
 
-    The search of a sentence ends when no beginning can still overtake its ``width`` best. At ``max_length``
-    what has not ended competes as it is. Without penalties a beam of width 1 is greedy search, unless two
-    words are equally probable, of which either may be taken; one as wide as the space of sentences is
-    exhaustive. A beam may be wider than the vocabulary: it fills up as the sentences grow. If fewer sentences
-    than ``width`` exist, the rest have log-probability −∞ and hold padding alone.
+    The search of a sentence ends when no partial hypothesis can overtake its ``width``
+    best sentences. Hypotheses that reach ``max_length`` without ``<eos>`` compete as they
+    are. ``step`` is called with one row for each partial hypothesis that is still
+    possible, never for one that has ended or has probability 0. A hypothesis whose next
+    logits are all −∞ is dropped.
 
-    Source: Wu et al. 2016, section 7, equation (14). Deviation: a position without any weight, whose
-    logarithm would be −∞, counts as one with the smallest positive number.
+    Without penalties, width 1 is greedy search, except that of two equally probable
+    tokens either may be taken; a beam as wide as the space of sentences is exhaustive. If
+    fewer than ``width`` sentences exist, the rest have score and log-probability −∞ and
+    hold padding alone.
+
+    Args:
+        step: ``step(token, state) -> DecoderStep``, for any number of rows.
+        state: the decoder's first state, one row a source sentence.
+        max_length: the most tokens of a sentence.
+        width: the number of hypotheses kept; it may exceed the vocabulary.
+        length_penalty: 0 compares log-probabilities; above 0, longer sentences gain.
+        coverage_penalty: above 0, sentences that attend to every source position gain.
+        mask: which source positions hold tokens; used by the coverage penalty alone.
 
     Raises:
-        ValueError: ``width`` or ``max_length`` is below 1, a penalty is negative or not finite, the one for
-            the length is so great that scores would vanish, the state holds no sentence, or there is a
-            coverage penalty for a model that does not look, or with a mask of another shape than its weights.
-        FloatingPointError: the model gives a sentence no probability.
+        TypeError: ``width`` or ``max_length`` is not an integer, a penalty no number, or
+            ``mask`` not boolean.
+        ValueError: ``width`` or ``max_length`` is below 1; a penalty is negative, not
+            finite, or so large that scores would vanish or overflow; the state holds no
+            sentence; the logits are not one row a hypothesis; or there is a coverage
+            penalty, but the model returns no weights, or ``mask`` does not fit them.
+        FloatingPointError: a sentence has no possible hypothesis left and none that has
+            ended, or logits (with a coverage penalty, weights) of a possible hypothesis
+            are NaN or +∞. The message names the sentences by their rows.
+
+    Source: Wu et al. 2016, section 7, equation (14).
+    Deviation: a position without any weight, whose logarithm would be −∞, counts as one
+    with the smallest positive number.
+
+    Example:
+        >>> from companion.decoding import DecoderStep
+        >>> def step(token, state):  # whatever came before: p(<eos>) = 0.6, p(3) = 0.4
+        ...     p = torch.tensor([0.0, 0.0, 0.6, 0.4])
+        ...     return DecoderStep(p.log().expand(len(token), -1), state, None)
+        >>> found = beam_search(step, torch.zeros(1, 1), max_length=5, width=2)
+        >>> found.tokens[0].tolist(), found.log_probs[0].exp()
+        ([[2, 0], [3, 2]], tensor([0.6000, 0.2400]))
     """
-    if width < 1:
-        raise ValueError(f"a beam must be at least 1 wide, not {width}")
-    if not (0 <= length_penalty < math.inf and 0 <= coverage_penalty < math.inf):
-        raise ValueError(
-            f"penalties must be finite and at least 0, but are {length_penalty} for the length "
-            f"and {coverage_penalty} for the coverage"
-        )
-    if (
-        length_penalty * math.log((5 + max(max_length, 1)) / 6) > 80
-    ):  # e^80 still divides in float32
-        raise ValueError(
-            f"a length penalty of {length_penalty} is too great for {max_length} words"
-        )
-    first = first_tokens(state, max_length)
-    state = map_state(lambda x: x.repeat_interleave(width, 0), state)
-    given = tensors(state)
+    check_positive(max_length=max_length, width=width)
+    check_penalties(length_penalty, coverage_penalty, max_length)
+    first = first_tokens(state)
     alive, ended = _start(first, width), None
+    asked, shared = _possible(alive), tensors(state)
     covered, coverage = None, torch.zeros_like(alive.scores)
-    history: list[_Written] = []
+    history: list[_Step] = []
     for length in range(1, max_length + 1):
-        logits, state, looked = step(alive.tokens.flatten(), state)
-        looked = looked if looked is None else looked.unflatten(0, (-1, width))
+        tokens = alive.tokens.flatten()[asked]
+        logits, state, weights = step(tokens, state)
+        check_logits(logits, tokens)
+        if weights is not None:
+            weights = _spread(weights, asked, alive, 0)
         if coverage_penalty:
-            covered = _cover(covered, looked, mask)
-            coverage = coverage_penalty * covered.clamp(
-                torch.finfo(covered.dtype).tiny, 1
-            ).log().sum(-1)
-        candidates = _extend(alive, logits, length)
-        ends = candidates.tokens == EOS
-        within = ends & (torch.arange(ends.shape[1], device=ends.device) < width)
-        ended = _best(
-            _join(ended, _only(_score(candidates, coverage, length_penalty), within)),
-            width,
-        )
+            covered = _cover(covered, weights, mask)
+            coverage = coverage_penalty * _log_coverage(covered)
+        candidates = _extend(alive, logits, asked, length)
+        # NaN is sorted to the front and stays there: the search of its sentence has failed
+        ends = (candidates.tokens == EOS) | candidates.log_probs.isnan()
+        finished = _score(_first(candidates, width), coverage, length_penalty)
+        ended = _best(_join(ended, _only(finished, ends[:, :width])), width)
         alive = _best(_only(candidates, ~ends), width)
-        history.append(_Written(alive.tokens, alive.parents, looked))
-        hope = alive.log_probs[:, 0] / _gnmt(max_length, length_penalty)
-        if (ended.scores[:, -1] >= hope).all():
+        history.append(_Step(alive.tokens, alive.parents, weights))
+        bound = alive.log_probs[:, :1] / _gnmt(max_length, length_penalty)
+        alive = _only(alive, bound > ended.scores[:, -1:])
+        before, asked = asked, _possible(alive)
+        if length == max_length or len(asked) == 0:
             break
-        state = _reorder(state, alive.parents, given)
+        state, shared = _reorder(state, shared, before, alive, asked)
         covered = covered if covered is None else _take(covered, alive.parents)
-    else:
-        ended = _best(_join(ended, _score(alive, coverage, length_penalty)), width)
-    require_possible(ended.log_probs[:, 0])
+    ended = _best(_join(ended, _score(alive, coverage, length_penalty)), width)
+    require_possible(ended.scores[:, 0])
     return _hypotheses(ended, history)
 
 
 class _Beam(NamedTuple):
-    """Sentences, ``n`` for each of the batch, by their last words and the places of what these continue."""
+    """For each sentence ``n`` hypotheses: the last token, and the slot of what it extends."""
 
     scores: Float[Tensor, "b n"]
     log_probs: Float[Tensor, "b n"]
@@ -114,37 +133,56 @@ class _Beam(NamedTuple):
     lengths: Int[Tensor, "b n"]
 
 
-class _Written(NamedTuple):
-    """A step: the words it wrote, the places in the beam that they continue, and where each place looked."""
+class _Step(NamedTuple):
+    """The hypotheses after a step, and the weights by which the slots before it attended."""
 
     tokens: Int[Tensor, "b n"]
     parents: Int[Tensor, "b n"]
-    looked: Float[Tensor, "b n k"] | None
+    weights: Float[Tensor, "b n k"] | None
 
 
 def _start(first: Int[Tensor, " b"], width: int) -> _Beam:
-    """``<bos>`` alone, in the first place of each beam; the other places are impossible."""
+    """``<bos>`` alone, in the first slot of each beam; the other slots are impossible."""
     log_probs = torch.full((len(first), width), -torch.inf, device=first.device)
     log_probs[:, 0] = 0
     tokens = first[:, None].expand(-1, width)
-    return _Beam(
-        log_probs, log_probs, tokens, torch.zeros_like(tokens), torch.zeros_like(tokens)
-    )
+    none = torch.zeros_like(tokens)
+    return _Beam(log_probs, log_probs, tokens, none, none)
 
 
-def _extend(alive: _Beam, logits: Float[Tensor, "bn v"], length: int) -> _Beam:
-    """The most probable continuations by one word, twice as many as the beam is wide."""
-    sentences, width = alive.log_probs.shape
-    log_probs, words = next_log_probs(logits).topk(min(2 * width, logits.shape[-1]))
-    continued = (
-        log_probs.unflatten(0, (sentences, width)) + alive.log_probs[..., None]
-    ).flatten(1)
-    log_probs, places = continued.topk(min(2 * width, continued.shape[1]))
-    tokens, parents = (
-        words.view(sentences, -1).gather(1, places),
-        places // words.shape[-1],
-    )
-    return _Beam(log_probs, log_probs, tokens, parents, torch.full_like(places, length))
+def _possible(alive: _Beam) -> Int[Tensor, " n"]:
+    """The slots of all beams, numbered throughout, whose hypotheses have a probability."""
+    return (alive.log_probs > -torch.inf).flatten().nonzero().flatten()
+
+
+def _spread(
+    rows: Tensor, asked: Int[Tensor, " n"], beam: _Beam, fill: int | float
+) -> Tensor:
+    """Rows of the hypotheses asked, in their slots: ``(n, …)`` to ``(b, width, …)``."""
+    if len(asked) < beam.tokens.numel():
+        slots = rows.new_full((beam.tokens.numel(), *rows.shape[1:]), fill)
+        rows = slots.index_copy(0, asked, rows)
+    return rows.unflatten(0, beam.tokens.shape)
+
+
+def _extend(
+    alive: _Beam, logits: Float[Tensor, "n v"], asked: Int[Tensor, " n"], length: int
+) -> _Beam:
+    """The most probable extensions by one token, twice as many as the beam is wide.
+
+    Twice, because half of them may end. Of NaN or +∞ among the logits comes NaN.
+    """
+    width = alive.tokens.shape[1]
+    best, tokens = logits.topk(min(2 * width, logits.shape[1]))
+    log_probs = next_log_probs(logits).gather(1, tokens)
+    log_probs = log_probs.masked_fill(best == -torch.inf, -torch.inf)
+    extended = _spread(log_probs, asked, alive, -torch.inf) + alive.log_probs[..., None]
+    log_probs, chosen = extended.flatten(1).topk(
+        min(2 * width, extended[0].numel())
+    )  # (b, n)
+    tokens = _spread(tokens, asked, alive, PAD).flatten(1).gather(1, chosen)
+    parents = chosen // extended.shape[-1]
+    return _Beam(log_probs, log_probs, tokens, parents, torch.full_like(chosen, length))
 
 
 def _gnmt(length: Any, length_penalty: float) -> Any:
@@ -152,7 +190,7 @@ def _gnmt(length: Any, length_penalty: float) -> Any:
 
 
 def _score(beam: _Beam, coverage: Float[Tensor, "b n"], length_penalty: float) -> _Beam:
-    """The same sentences, competing by GNMT's score; ``coverage`` belongs to what they continue."""
+    """The same hypotheses with the score of GNMT; ``coverage`` is that of their parents."""
     penalty = _gnmt(beam.lengths.to(beam.log_probs.dtype), length_penalty)
     return beam._replace(
         scores=beam.log_probs / penalty + coverage.gather(1, beam.parents)
@@ -161,28 +199,24 @@ def _score(beam: _Beam, coverage: Float[Tensor, "b n"], length_penalty: float) -
 
 def _cover(
     covered: Float[Tensor, "b n k"] | None,
-    looked: Float[Tensor, "b n k"] | None,
+    weights: Float[Tensor, "b n k"] | None,
     mask: Tensor | None,
 ) -> Float[Tensor, "b n k"]:
-    """The weight that each position has got so far, with 1, which costs nothing, where there is no word."""
-    if looked is None:
-        raise ValueError(
-            "a coverage penalty needs a model that looks: this one's steps have no weights"
-        )
-    if mask is None:
-        mask = looked.new_ones(len(looked), looked.shape[-1], dtype=torch.bool)
-    if mask.shape != (len(looked), looked.shape[-1]):
-        raise ValueError(
-            f"the mask's shape is {tuple(mask.shape)}, that of the weights {tuple(looked.shape)}"
-        )
-    looked = looked.masked_fill(~mask[:, None], 1).to(
-        torch.promote_types(looked.dtype, torch.float32)
-    )
-    return looked if covered is None else covered + looked
+    """The weight that each position has received; masked positions have 1, which is free."""
+    weights = check_coverage(weights, mask)
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    if mask is not None:
+        weights = weights.masked_fill(~mask[:, None], 1)
+    return weights if covered is None else covered + weights
 
 
-def _only(beam: _Beam, which: Bool[Tensor, "b n"]) -> _Beam:
-    """Only ``which`` sentences; the others become impossible."""
+def _log_coverage(covered: Float[Tensor, "b n k"]) -> Float[Tensor, "b n"]:
+    """``Σ_j log min(covered_j, 1)``, with the smallest positive number in place of 0."""
+    return covered.clamp(torch.finfo(covered.dtype).tiny, 1).log().sum(-1)
+
+
+def _only(beam: _Beam, which: Bool[Tensor, "b _"]) -> _Beam:
+    """The same hypotheses, impossible except for ``which``."""
     scores, log_probs = (
         x.masked_fill(~which, -torch.inf) for x in (beam.scores, beam.log_probs)
     )
@@ -190,58 +224,78 @@ def _only(beam: _Beam, which: Bool[Tensor, "b n"]) -> _Beam:
 
 
 def _take(
-    x: Float[Tensor, "b n k"], places: Int[Tensor, "b n"]
-) -> Float[Tensor, "b n k"]:
-    return x[torch.arange(len(places), device=places.device)[:, None], places]
+    x: Float[Tensor, "b n k"], slots: Int[Tensor, "b m"]
+) -> Float[Tensor, "b m k"]:
+    return x[torch.arange(len(slots), device=slots.device)[:, None], slots]
+
+
+def _first(beam: _Beam, n: int) -> _Beam:
+    return map_state(lambda x: x[:, :n], beam)
 
 
 def _best(beam: _Beam, n: int) -> _Beam:
-    places = beam.scores.sort(descending=True, stable=True).indices[:, :n]
-    return map_state(lambda x: x.gather(1, places), beam)
+    order = beam.scores.sort(descending=True, stable=True).indices[:, :n]
+    return map_state(lambda x: x.gather(1, order), beam)
 
 
 def _join(old: _Beam | None, new: _Beam) -> _Beam:
-    return (
-        new
-        if old is None
-        else _Beam(*(torch.cat(pair, 1) for pair in zip(old, new, strict=True)))
-    )
+    if old is None:
+        return new
+    return _Beam(*(torch.cat(pair, 1) for pair in zip(old, new, strict=True)))
 
 
-def _reorder(state: Any, parents: Int[Tensor, "b n"], given: list[Tensor]) -> Any:
-    """The state of each beam, place by place that of its parent.
+def _reorder(
+    state: Any,
+    shared: list[Tensor],
+    before: Int[Tensor, " m"],
+    alive: _Beam,
+    asked: Int[Tensor, " n"],
+) -> tuple[Any, list[Tensor]]:
+    """The state of each hypothesis to be asked, which is that of its parent.
 
-    A tensor that the model has returned untouched since the start, such as the projected source, is the same
-    at all places of a beam. It stays where it is.
+    ``before`` are the slots that the state's rows belong to, ``asked`` those of the new
+    rows. A ``shared`` tensor, which the model has returned untouched since the start
+    (such as the projected source), is the same for all hypotheses of a sentence. It is
+    not copied as long as each row belongs to the same sentence as before.
     """
-    width = parents.shape[1]
-    rows = (
-        parents + width * torch.arange(len(parents), device=parents.device)[:, None]
-    ).flatten()
-    return map_state(
-        lambda x: x if any(x is same for same in given) else x[rows], state
+    width = alive.parents.shape[1]
+    sentences = asked // width
+    rows = torch.searchsorted(
+        before, sentences * width + alive.parents.flatten()[asked]
     )
+    same = len(before) == len(asked) and (
+        len(asked) == alive.tokens.numel() or torch.equal(before // width, sentences)
+    )
+    untouched = {id(x) for x in shared}
+    still_shared = []
+
+    def move(x: Tensor) -> Tensor:
+        moved = x if same and id(x) in untouched else x[rows]
+        if id(x) in untouched:
+            still_shared.append(moved)
+        return moved
+
+    return map_state(move, state), still_shared
 
 
-def _hypotheses(ended: _Beam, history: list[_Written]) -> Hypotheses:
-    """Read each sentence backwards, from its last word along the parents."""
+def _hypotheses(ended: _Beam, history: list[_Step]) -> Hypotheses:
+    """Read each sentence backwards, from its last token along the parents."""
     lengths = ended.lengths.masked_fill(ended.log_probs == -torch.inf, 0)
-    place = torch.zeros_like(lengths)
+    slots = torch.zeros_like(lengths)
     tokens: list[Tensor] = []
     weights: list[Any] = []
     for position in reversed(range(int(lengths.max()))):
-        words, parents, looked = history[position]
+        step = history[position]
         last, beyond = lengths == position + 1, lengths <= position
-        tokens.append(
-            torch.where(last, ended.tokens, words.gather(1, place)).masked_fill(
-                beyond, PAD
-            )
-        )
-        place = torch.where(last, ended.parents, parents.gather(1, place))
-        weights.append(
-            looked
-            if looked is None
-            else _take(looked, place).masked_fill(beyond[..., None], 0)
-        )
-    looks = None if weights[0] is None else torch.stack(weights[::-1], 2)
-    return Hypotheses(torch.stack(tokens[::-1], 2), ended.log_probs, looks)
+        found = torch.where(last, ended.tokens, step.tokens.gather(1, slots))
+        tokens.append(found.masked_fill(beyond, PAD))
+        slots = torch.where(last, ended.parents, step.parents.gather(1, slots))
+        if step.weights is not None:
+            received = _take(step.weights, slots)
+            weights.append(received.masked_fill(beyond[..., None], 0))
+    return Hypotheses(
+        torch.stack(tokens[::-1], 2),
+        ended.log_probs,
+        ended.scores,
+        torch.stack(weights[::-1], 2) if weights else None,
+    )

@@ -1,4 +1,4 @@
-"""What the searches share: the sentences that they return, where they begin, and what they refuse."""
+"""What all searches use: the hypotheses they return, the first tokens, the final check."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,51 +10,56 @@ from torch import Tensor
 from companion.data.vocabulary import BOS
 from companion.decoding.state import DecoderStep, tensors
 
-#: From the last token of each sentence, and a state, to the scores of the next, and the state after it.
+#: From the last token of each hypothesis and a state: the next logits and the next state.
 StepFunction = Callable[[Tensor, Any], DecoderStep]
 
 
 class Hypotheses(NamedTuple):
-    """What a search found: ``*b`` is the batch, and after a beam search the beam, the best first.
+    """Sentences found by a search; ``*b`` is the batch and, after a beam search, the beam.
 
-    ``tokens`` leave out ``<bos>``, end with ``<eos>`` unless the length ran out, and go on with padding.
-    ``log_probs`` are whole sentences'. ``weights`` say where each step looked; ``None`` for a model that
-    does not look.
+    ``tokens`` leave out ``<bos>``, end with ``<eos>`` unless the maximum length was
+    reached, and are padded. ``log_probs`` are the log-probabilities of whole sentences
+    under the model. ``scores`` are what a beam is ranked by, the best first; greedy search
+    and sampling have no other score than the log-probability. ``weights`` are the
+    attention weights of each step, 0 after ``<eos>``, or ``None`` for a model without
+    attention.
     """
 
     tokens: Int[Tensor, "*b t"]
     log_probs: Float[Tensor, "*b"]
+    scores: Float[Tensor, "*b"]
     weights: Float[Tensor, "*b t k"] | None
 
 
 def next_log_probs(logits: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
-    """Log-probabilities of the next word, in at least float32."""
+    """Log-probabilities of the next token, in at least float32."""
     return logits.log_softmax(
         -1, dtype=torch.promote_types(logits.dtype, torch.float32)
     )
 
 
 def require_possible(log_probs: Float[Tensor, " b"]) -> None:
-    """Raise a ``FloatingPointError`` that names the sentences which have no probability."""
-    if not (log_probs > -torch.inf).all():
-        rows = (~(log_probs > -torch.inf)).nonzero().flatten().tolist()
+    """Raise a ``FloatingPointError`` that names the sentences without a probability."""
+    impossible = ~(log_probs > -torch.inf)
+    if impossible.any():
+        rows = impossible.nonzero().flatten().tolist()
         raise FloatingPointError(
-            f"the sentences {rows} have no probability: are their logits NaN, or all −∞?"
+            f"the sentences {rows} have no probability: the logits (or, with a coverage "
+            f"penalty, the weights) of a step are NaN or +∞, or −∞ for every token"
         )
 
 
-def first_tokens(state: Any, max_length: int) -> Int[Tensor, " b"]:
-    """``<bos>`` for each sentence, on the device of the state, after a look at what was asked.
+def first_tokens(state: Any) -> Int[Tensor, " b"]:
+    """``<bos>`` for each sentence, on the device of the state.
 
     Raises:
-        ValueError: ``max_length`` is below 1, or the state holds no sentence.
+        ValueError: the state holds no sentence.
         TypeError: as :func:`~companion.decoding.state.map_state`.
     """
-    if max_length < 1:
-        raise ValueError(f"the maximum length must be at least 1, not {max_length}")
     held = tensors(state)
     if not held or len(held[0]) == 0:
         raise ValueError(
-            f"the state holds {len(held)} tensors and no sentence, so there is nothing to write"
+            f"the state holds {len(held)} tensors and no sentence, so there is nothing to "
+            f"generate from"
         )
     return torch.full(held[0].shape[:1], BOS, device=held[0].device)

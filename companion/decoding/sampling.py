@@ -1,21 +1,25 @@
-"""Writing a sentence word by word: greedy search, sampling and beam search, for any model that takes steps.
+"""Greedy search and sampling, for any model that takes steps.
 
-``step(token, state) -> Step`` is all that a search knows of a model, and ``state`` is whatever the model
-returned last, its batch axis first; a step changes no tensor of it in place, but returns new ones. All
-sentences of a batch are searched together. A model with dropout must be in evaluation mode
-(``model.eval()``). Weights that a parametrization makes, such as normalised ones, are made once for all steps
-of a search, and meanwhile for the whole process: while one thread searches, do not train in another.
+``step(token, state) -> DecoderStep`` is all that a search knows of a model. ``state`` is
+what the model returned last: nested tuples of tensors whose first axis is the batch. A step
+returns new tensors and changes none of the state in place. All sentences of a batch are
+generated together; one that has ended is given padding until the last one ends. A model
+with dropout must be in evaluation mode (``model.eval()``).
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.utils.parametrize import cached
 
+from companion._checks import (
+    check_above_zero,
+    check_logits,
+    check_positive,
+    check_top_p,
+)
 from companion.data.vocabulary import EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
@@ -27,13 +31,33 @@ from companion.decoding.hypotheses import (
 
 
 def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
-    """Take the most probable word at each step, until every sentence has ended or is ``max_length`` long.
+    """Generate the most probable token at each step.
+
+    A sentence ends with ``<eos>``, or at ``max_length`` tokens.
+
+    Args:
+        step: ``step(token, state) -> DecoderStep``.
+        state: the decoder's first state, one row a source sentence.
+        max_length: the most tokens of a sentence.
 
     Raises:
-        ValueError: ``max_length`` is below 1, or the state holds no sentence.
-        FloatingPointError: the model gives a sentence no probability.
+        TypeError: ``max_length`` is not an integer.
+        ValueError: ``max_length`` is below 1, the state holds no sentence, or the logits
+            are not one row a sentence.
+        FloatingPointError: before a sentence has ended, its logits are NaN or +∞, or all
+            −∞. The message names the sentences by their rows.
+
+    Example:
+        >>> from companion.decoding import DecoderStep
+        >>> def step(token, state):  # 3 after <bos> (1), then <eos> (2)
+        ...     p = torch.tensor([0.0, 0.0, 0.4, 0.6]).expand(len(token), -1)
+        ...     p = torch.where(token[:, None] == 1, p, p.flip(1).roll(-1, 1))
+        ...     return DecoderStep(p.log(), state, None)
+        >>> greedy(step, torch.zeros(2, 1), max_length=5).tokens
+        tensor([[3, 2],
+                [3, 2]])
     """
-    return _one_by_one(step, state, max_length, lambda log_probs: log_probs.argmax(-1))
+    return _generate(step, state, max_length, lambda log_probs: log_probs.argmax(-1))
 
 
 def sample(
@@ -45,94 +69,107 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Hypotheses:
-    """Draw each word by the model's probabilities p, until each sentence has ended or is ``max_length`` long.
+    """Sample each token from the model's probabilities p, at a temperature.
 
     ::
 
-        q(word) ∝ p(word)^(1 / temperature)
+        q(token) ∝ p(token)^(1 / temperature)
 
-    A temperature below 1 sharpens, one above 1 flattens. Where they are given, only the ``top_k`` most
-    probable words are left, and of these only the fewest that together have the share ``top_p``. The
-    log-probabilities returned are the model's own, by p, whatever the words were drawn from.
+    A temperature below 1 sharpens the distribution, one above 1 flattens it. ``top_k``
+    keeps the k most probable tokens; ``top_p`` then keeps the smallest set of the most
+    probable ones whose probability reaches p (the nucleus). The log-probabilities returned
+    are the model's own, of p, not of q.
 
-    Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p, the nucleus).
+    Args:
+        step: ``step(token, state) -> DecoderStep``.
+        state: the decoder's first state, one row a source sentence.
+        max_length: the most tokens of a sentence.
+        temperature: above 0; for its limit 0 there is :func:`greedy`.
+        top_k: how many tokens are kept.
+        top_p: the probability that is kept, above 0 and at most 1.
+        generator: the source of random numbers.
 
     Raises:
-        ValueError: ``temperature`` is not a finite number above 0 (for its limit 0 there is :func:`greedy`),
-            ``top_k`` or ``max_length`` is below 1, ``top_p`` is not above 0 and at most 1, or the state holds
-            no sentence.
-        FloatingPointError: the model gives a sentence no probability.
+        TypeError: ``max_length`` or ``top_k`` is not an integer, or ``temperature`` or
+            ``top_p`` no number.
+        ValueError: one of them is out of its range, the state holds no sentence, or the
+            logits are not one row a sentence.
+        FloatingPointError: as :func:`greedy`.
+
+    Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p).
+
+    Example:
+        >>> from companion.decoding import DecoderStep
+        >>> def step(token, state):
+        ...     p = torch.tensor([0.0, 0.0, 0.1, 0.2, 0.7]).expand(len(token), -1)
+        ...     return DecoderStep(p.log(), state, None)
+        >>> found = sample(step, torch.zeros(100, 1), max_length=1, top_k=2)
+        >>> found.tokens.unique()
+        tensor([3, 4])
     """
-    if not 0 < temperature < math.inf:
-        raise ValueError(
-            f"the temperature must be a finite number above 0, not {temperature}"
-        )
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, not {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
-
+    check_above_zero(temperature=temperature)
+    if top_k is not None:
+        check_positive(top_k=top_k)
+    if top_p is not None:
+        check_top_p(top_p)
     limits = torch.finfo(torch.float32)
+    divisor = min(max(temperature, limits.tiny), limits.max)
 
-    def draw(log_probs: Tensor) -> Tensor:
-        below_the_best = log_probs - log_probs.amax(
-            -1, keepdim=True
-        )  # or all overflow, by a low temperature
-        drawn_from = below_the_best / min(max(temperature, limits.tiny), limits.max)
+    def choose(log_probs: Tensor) -> Tensor:
+        # relative to the best, or a low temperature would make all of them overflow
+        logits = (log_probs - log_probs.amax(-1, keepdim=True)) / divisor
         if top_k is not None:
-            drawn_from = _most_probable(drawn_from, top_k)
+            logits = _most_probable(logits, top_k)
         if top_p is not None:
-            drawn_from = _nucleus(drawn_from, top_p)
-        probabilities = drawn_from.softmax(-1).nan_to_num(
-            1
-        )  # of NaN nothing can be drawn; the end tells
+            logits = _nucleus(logits, top_p)
+        # multinomial refuses NaN; its sentence is refused at the end, unless it has ended
+        probabilities = logits.softmax(-1).nan_to_num(1)
         return probabilities.multinomial(1, generator=generator).squeeze(-1)
 
-    return _one_by_one(step, state, max_length, draw)
+    return _generate(step, state, max_length, choose)
 
 
 def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
-    best, words = logits.topk(min(k, logits.shape[-1]))
-    return torch.full_like(logits, -torch.inf).scatter(-1, words, best)
+    best, tokens = logits.topk(min(k, logits.shape[-1]))
+    return torch.full_like(logits, -torch.inf).scatter(-1, tokens, best)
 
 
-def _nucleus(logits: Float[Tensor, "n v"], share: float) -> Float[Tensor, "n v"]:
-    """Leave the word that reaches the share, and all before it."""
-    ordered, words = logits.sort(descending=True, stable=True)
+def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]:
+    """Keep the token with which the probability reaches ``top_p``, and all before it."""
+    ordered, tokens = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(-1)
     before = probabilities.cumsum(-1) - probabilities
-    kept = ordered.masked_fill(before >= share, -torch.inf)
-    return torch.empty_like(logits).scatter(-1, words, kept)
+    kept = ordered.masked_fill(before >= top_p, -torch.inf)
+    return torch.empty_like(logits).scatter(-1, tokens, kept)
 
 
 @torch.no_grad()
-@cached()
-def _one_by_one(
+def _generate(
     step: StepFunction, state: Any, max_length: int, choose: Callable[[Tensor], Tensor]
 ) -> Hypotheses:
-    """Write sentences in which ``choose(log_probs)`` says each word, given those before it."""
-    token = first_tokens(state, max_length)
-    ended, total = (
-        torch.zeros_like(token, dtype=torch.bool),
-        torch.zeros(token.shape, device=token.device),
-    )
+    """Generate sentences whose next token is ``choose(log_probs)`` at each step."""
+    check_positive(max_length=max_length)
+    token = first_tokens(state)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    total = torch.zeros(token.shape, device=token.device)
     tokens: list[Tensor] = []
     weights: list[Any] = []
     while len(tokens) < max_length and not ended.all():
-        logits, state, looked = step(token, state)
+        logits, state, attended = step(token, state)
+        check_logits(logits, token)
         log_probs = next_log_probs(logits)
         chosen = choose(log_probs)
         log_prob = log_probs.gather(-1, chosen[:, None]).squeeze(-1)
         total = total + log_prob.masked_fill(ended, 0)
         token = chosen.masked_fill(ended, PAD)
         tokens.append(token)
-        weights.append(
-            looked if looked is None else looked.masked_fill(ended[:, None], 0)
-        )
+        if attended is not None:
+            weights.append(attended.masked_fill(ended[:, None], 0))
         ended = ended | (token == EOS)
     require_possible(total)
     return Hypotheses(
         torch.stack(tokens, 1),
         total,
-        None if weights[0] is None else torch.stack(weights, 1),
+        total,
+        torch.stack(weights, 1) if weights else None,
     )
