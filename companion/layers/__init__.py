@@ -1,12 +1,13 @@
-"""The parts that models are built of: embeddings, positional encodings, recurrence, residual connections."""
+"""The layers of models: embeddings, positional encodings, recurrence, residual connections."""
 
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding, ScaledEmbedding
 from companion.layers.gated_convolution import (
     GatedConvolution,
+    WeightNormLinear,
     scale_gradient,
-    weight_normalised,
 )
+from companion.layers.gru import ResetBeforeGRU, ResetBeforeGRUCell, pytorch_gru
 from companion.layers.positional_encoding import (
     ConcatenatedPositionalEncoding,
     LearnedPositionalEncoding,
@@ -32,15 +33,18 @@ __all__ = [
     "LearnedPositionalEncoding",
     "PostNorm",
     "PreNorm",
+    "ResetBeforeGRU",
+    "ResetBeforeGRUCell",
     "Residual",
     "ScaledEmbedding",
     "SinusoidalPositionalEncoding",
+    "WeightNormLinear",
     "deep_lstm",
+    "pytorch_gru",
     "reverse",
     "run_lstm",
     "run_packed",
     "scale_gradient",
     "sinusoids",
     "source_mask",
-    "weight_normalised",
 ]

@@ -8,7 +8,7 @@ from companion._checks import check_positive
 
 
 class DeepOutput(nn.Module):
-    """The scores of the next word, by one hidden layer of maxout units.
+    """The logits of the next token, from one hidden layer of maxout units.
 
     ::
 
@@ -16,12 +16,25 @@ class DeepOutput(nn.Module):
         t = [max(t̃_1, t̃_2), max(t̃_3, t̃_4), …]
         logits = W_o t
 
-    Source: Bahdanau et al. 2015, appendix A.2.2; the same in Cho et al. 2014, appendix A.1.2. Our ``state``,
-    ``embedded`` and ``context`` are the papers' s, E y and c; ``size`` is l, the number of maxout units.
-    U_o, V_o and C_o stand side by side in one matrix. Deviation: a bias in both layers.
+    ``hidden`` holds U_o, V_o and C_o side by side.
+
+    Args:
+        state_size: dimension of the hidden state s.
+        embedding_size: dimension of the embedded token y.
+        context_size: dimension of the context c.
+        size: the number of maxout units, l in the papers.
+        vocabulary_size: the number of target tokens.
 
     Raises:
-        ValueError: ``size`` or ``vocabulary_size`` is below 1.
+        TypeError, ValueError: a size is not an integer, or is below 1.
+
+    Source: Bahdanau et al. 2015, appendix A.2.2; Cho et al. 2014, appendix A.1.2.
+    Deviation: both layers have a bias, which the papers leave out of their equations.
+
+    Example:
+        >>> output = DeepOutput(8, 4, 6, size=5, vocabulary_size=100)
+        >>> output(torch.randn(2, 8), torch.randn(2, 4), torch.randn(2, 6)).shape
+        torch.Size([2, 100])
     """
 
     def __init__(
@@ -33,7 +46,13 @@ class DeepOutput(nn.Module):
         vocabulary_size: int,
     ):
         super().__init__()
-        check_positive(size=size, vocabulary_size=vocabulary_size)
+        check_positive(
+            state_size=state_size,
+            embedding_size=embedding_size,
+            context_size=context_size,
+            size=size,
+            vocabulary_size=vocabulary_size,
+        )
         self.hidden = nn.Linear(state_size + embedding_size + context_size, 2 * size)
         self.W = nn.Linear(size, vocabulary_size)
 
@@ -43,8 +62,6 @@ class DeepOutput(nn.Module):
         embedded: Float[Tensor, "*b e"],
         context: Float[Tensor, "*b c"],
     ) -> Float[Tensor, "*b vocabulary"]:
-        """Unnormalised log-probabilities of the next word, for one step or for all steps at once."""
-        pairs = self.hidden(torch.cat([state, embedded, context], -1)).unflatten(
-            -1, (-1, 2)
-        )
-        return self.W(pairs.amax(-1))
+        """The logits of one time step, or of all of them at once."""
+        hidden = self.hidden(torch.cat([state, embedded, context], -1))
+        return self.W(hidden.unflatten(-1, (-1, 2)).amax(-1))  # (*b, l)

@@ -1,58 +1,73 @@
-"""Vectors for tokens."""
+"""Token embeddings."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_positive
+from companion._checks import check_positive, check_tokens
 from companion.data.vocabulary import PAD
 
 
 class Embedding(nn.Embedding):
-    """One learned vector a token, zero for padding, and at first small: standard deviation 0.1, not 1.
+    """One learned vector for each token, and the zero vector for padding.
+
+    The vectors are initialised with a standard deviation of 0.1, where ``nn.Embedding``
+    has 1. Padding gets no gradient.
 
     Raises:
-        ValueError: a size is below 1, or a token is outside the vocabulary. On a GPU, which would have
-            to wait, and under ``torch.compile``, a token outside is PyTorch's own error instead.
+        TypeError: a size is not an integer, or the tokens are not.
+        ValueError: a size is below 1, or a token is outside the vocabulary. On a GPU,
+            which would have to be waited for, and under ``torch.compile``, such a token
+            is PyTorch's own error instead.
+
+    Example:
+        >>> Embedding(vocabulary_size=7, embedding_size=3)(torch.tensor([[4, 0]])).shape
+        torch.Size([1, 2, 3])
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int):
         check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
         super().__init__(vocabulary_size, embedding_size, padding_idx=PAD)
 
+    @property
+    def initial_std(self) -> float:
+        """The standard deviation that the vectors are initialised with."""
+        return 0.1
+
+    @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw the vectors anew."""
-        nn.init.normal_(self.weight, std=0.1)
-        self._fill_padding_idx_with_zero()
+        """Initialise the vectors again."""
+        nn.init.normal_(self.weight, std=self.initial_std)
+        self.weight[PAD].zero_()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vector of each token."""
-        if (
-            tokens.device.type == "cpu"
-            and not torch.compiler.is_compiling()
-            and tokens.numel()
-        ):
-            smallest, largest = (int(x) for x in tokens.aminmax())
-            if smallest < 0 or largest >= self.num_embeddings:
-                raise ValueError(
-                    f"tokens run from {smallest} to {largest}, "
-                    f"but the vocabulary has the {self.num_embeddings} entries 0 to {self.num_embeddings - 1}"
-                )
+        check_tokens("tokens", tokens, self.num_embeddings)
         return super().forward(tokens)
 
 
 class ScaledEmbedding(Embedding):
-    """Vectors for tokens, times √d, so that a matrix shared with the output layer has both sizes right.
+    """An embedding times √d, whose matrix the output layer can share.
 
-    Source: Vaswani et al. 2017, section 3.4. The parameters start with a standard deviation of 1/√d. Where
-    the output layer shares them, padding's vector is learnt there like any other; nothing looks at it.
+    ::
+
+        x = √d E[token],   at first E ~ N(0, 1/d)
+
+    The matrix is small enough for an output layer, and its rows times √d are large enough
+    beside a positional encoding. Where the output layer shares it, the vector of padding
+    is learned there like any other; in the input it is masked.
+
+    Raises:
+        TypeError, ValueError: as :class:`Embedding`.
+
+    Source: Vaswani et al. 2017, section 3.4. The initialisation is ours.
     """
 
-    def reset_parameters(self) -> None:
-        """Draw the vectors anew."""
-        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
-        self._fill_padding_idx_with_zero()
+    @property
+    def initial_std(self) -> float:
+        """The standard deviation that the vectors are initialised with."""
+        return self.embedding_dim**-0.5
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
-        """The vector of each token."""
+        """The vector of each token, times √d."""
         return super().forward(tokens) * self.embedding_dim**0.5

@@ -1,58 +1,168 @@
-"""Of what a convolutional network of sentences is built: normalised weights, gates, a way around them."""
+"""The parts of a convolutional network for sentences: normalised weights and gated convolutions."""
 
 import math
+from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import glu
-from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.functional import glu, linear
 
-from companion._checks import check_positive
+from companion._checks import check_gain, check_positive
 
 
-def weight_normalised(layer: nn.Linear, gain: float) -> nn.Module:
-    """Weight normalisation for a linear layer, which keeps ``gain`` times the variance.
+class _Cached(NamedTuple):
+    """A normalised weight, with the parameters and their versions that it is made from."""
+
+    weight: Tensor
+    g: Tensor
+    v: Tensor
+    versions: tuple[int, int]
+
+    def is_of(self, g: Tensor, v: Tensor) -> bool:
+        return self.g is g and self.v is v and self.versions == (g._version, v._version)
+
+
+class WeightNormLinear(nn.Module):
+    """A linear layer with weight normalisation.
 
     ::
 
-        w = g v / |v|,   at first w ~ N(0, √(gain / n)),   bias 0
+        y = w x + b,   w = g v / |v| for each row,   at first v ~ N(0, gain / n), b = 0
 
-    Each output has its own g, and n inputs. Source: Gehring et al. 2017, section 3.5, where the gain is p
-    after dropout that keeps the share p, and 4p before a gated linear unit, which passes on about a quarter
-    of the variance (appendix A.1). Weight normalisation: Salimans and Kingma 2016, section 2.
+    At first, the outputs have ``gain`` times the variance of the n inputs. Gehring et al.
+    take p after dropout that keeps a fraction p, and 4p before a gated linear unit, which
+    passes on about a quarter of the variance.
+
+    Where no gradient is recorded, as in decoding, w is cached until a parameter changes.
+    PyTorch does not report every change, ``parameter.data`` and fused optimizers among
+    them. So a forward pass with gradients clears the cache, and so does the start of a
+    :class:`~companion.models.convs2s.ConvS2SDecoder`; otherwise call :meth:`clear_cache`.
+
+    Args:
+        in_features, out_features: dimensions of inputs and outputs.
+        gain: the initial variance of the outputs, in units of that of the inputs.
 
     Raises:
-        ValueError: the gain is not above 0, as where all is dropped out.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, or the gain is not above 0.
+
+    Source: Salimans and Kingma 2016, section 2, equation (2). The initialisation is that
+    of Gehring et al. 2017, section 3.5 and appendix A.
+
+    Example:
+        >>> layer = WeightNormLinear(3, 2)
+        >>> torch.allclose(layer.weight.norm(dim=1, keepdim=True), layer.g)
+        True
     """
-    if not gain > 0:
-        raise ValueError(
-            f"the gain must be above 0, not {gain}: dropout must be below 1"
-        )
-    nn.init.normal_(layer.weight, std=math.sqrt(gain / layer.in_features))
-    nn.init.zeros_(layer.bias)
-    return weight_norm(layer)
+
+    _cached: _Cached | None = None
+
+    def __init__(self, in_features: int, out_features: int, gain: float = 1.0):
+        super().__init__()
+        check_positive(in_features=in_features, out_features=out_features)
+        check_gain(gain)
+        self.in_features, self.out_features = in_features, out_features
+        self.gain = gain
+        plain = nn.Linear(in_features, out_features)
+        self.bias = plain.bias
+        self.g = nn.Parameter(torch.empty_like(plain.bias)[:, None])  # (out, 1)
+        self.v = plain.weight
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Initialise g, v and the bias again."""
+        nn.init.normal_(self.v, std=math.sqrt(self.gain / self.in_features))
+        self.g.copy_(self.v.norm(dim=1, keepdim=True))
+        nn.init.zeros_(self.bias)
+
+    @property
+    def weight(self) -> Float[Tensor, "out in"]:
+        """The normalised weight w."""
+        g, v, cached = self.g, self.v, self._cached
+        if torch.compiler.is_compiling():
+            return _normalise(g, v)
+        if torch.is_grad_enabled() or g.is_inference() or v.is_inference():
+            self.clear_cache()
+            return _normalise(g, v)
+        if cached is None or not cached.is_of(g, v):
+            versions = (g._version, v._version)
+            self._cached = cached = _Cached(_normalise(g, v), g, v, versions)
+        return cached.weight
+
+    def clear_cache(self) -> None:
+        """Compute the normalised weight anew when it is used next."""
+        self._cached = None
+
+    def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
+        """``w x + b``."""
+        return linear(x, self.weight, self.bias)
+
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        """As ``nn.Module``'s, behind ``.to()`` and its like, which report no change."""
+        module = super()._apply(*arguments, **options)
+        self.clear_cache()
+        return module
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a copy or of a file, without the cache."""
+        return {name: x for name, x in vars(self).items() if name != "_cached"}
+
+    def extra_repr(self) -> str:
+        """The sizes, for ``print``."""
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def _normalise(
+    g: Float[Tensor, "out 1"], v: Float[Tensor, "out in"]
+) -> Float[Tensor, "out in"]:
+    """``g v / |v|`` for each row, by PyTorch's fused kernel, which is private, or without."""
+    fused = getattr(torch, "_weight_norm", None)
+    if fused is None:
+        return v * (g / v.norm(dim=1, keepdim=True))
+    return fused(v, g, 0)
 
 
 def scale_gradient(x: Float[Tensor, "*b"], scale: float) -> Float[Tensor, "*b"]:
-    """The very same numbers, whose gradient on its way back is multiplied by ``scale``."""
-    fixed = x.detach()
-    return fixed + scale * (x - fixed)
+    """``x`` itself, whose gradient is multiplied by ``scale`` on its way back.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> scale_gradient(x, 0.5).sum().backward()
+        >>> x.grad
+        tensor([0.5000, 0.5000])
+    """
+    constant = x.detach()
+    return constant + scale * (x - constant)
 
 
 class GatedConvolution(nn.Module):
-    """A convolution, its gate, and a way around both.
+    """A convolution with a gated linear unit and a residual connection.
 
     ::
 
         [A; B]_i = W [x_{i−k+1}; …; x_i] + b,   y_i = √½ (A_i ∘ σ(B_i) + x_i)
 
-    Which ``width`` = k inputs an output sees is up to the caller, who puts k − 1 more of them before or
-    around the others. Dropout is on what the convolution reads. The columns of W are ordered as the weights
-    of ``nn.Conv1d``, feature by feature; but all windows are one product, which for a single word is several
-    times faster. Source: Gehring et al. 2017, sections 3.2 and 3.4.
+    The columns of W are in the order of ``nn.Conv1d``'s weights, dimension by dimension.
+    All windows are multiplied in one matrix product, which is several times faster than a
+    convolution where there is a single token.
+
+    Args:
+        size: dimension of inputs and outputs.
+        width: k, the number of inputs in a window.
+        dropout: dropout probability of what the convolution reads, below 1.
 
     Raises:
+        TypeError: a size is not an integer.
         ValueError: a size is below 1, or dropout is 1.
+
+    Source: Gehring et al. 2017, sections 3.2 and 3.4.
+
+    Example:
+        >>> block, x = GatedConvolution(size=8, width=3), torch.randn(2, 5, 8)
+        >>> block(x, nn.functional.pad(x, (0, 0, 2, 0))).shape  # causal: both zeros before
+        torch.Size([2, 5, 8])
     """
 
     def __init__(self, size: int, width: int, dropout: float = 0.1):
@@ -60,13 +170,20 @@ class GatedConvolution(nn.Module):
         check_positive(size=size, width=width)
         self.size, self.width = size, width
         self.dropout = nn.Dropout(dropout)
-        self.convolution = weight_normalised(
-            nn.Linear(size * width, 2 * size), 4 * (1 - dropout)
+        self.convolution = WeightNormLinear(
+            size * width, 2 * size, gain=4 * (1 - dropout)
         )
 
     def forward(
-        self, inputs: Float[Tensor, "b n d"], seen: Float[Tensor, "b m d"]
+        self, inputs: Float[Tensor, "b n d"], padded: Float[Tensor, "b m d"]
     ) -> Float[Tensor, "b n d"]:
-        """The gated convolution over ``seen``, the inputs and the k − 1 more, plus the inputs themselves."""
-        windows = self.dropout(seen).unfold(1, self.width, 1).flatten(2)
-        return math.sqrt(0.5) * (glu(self.convolution(windows), -1) + inputs)
+        """The gated convolution over ``padded``, plus the inputs.
+
+        Args:
+            inputs: one vector for each output.
+            padded: the inputs with k − 1 more vectors, zeros or earlier inputs. Where
+                they are decides which inputs a window holds.
+        """
+        windows = self.dropout(padded).unfold(1, self.width, 1).flatten(2)  # (b, n, dk)
+        gated = glu(self.convolution(windows), -1)
+        return math.sqrt(0.5) * (gated + inputs)

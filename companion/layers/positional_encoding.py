@@ -1,4 +1,4 @@
-"""Where a word stands, as a vector: attention by itself does not see it."""
+"""Positional encodings: vectors for positions, which attention by itself does not know."""
 
 import math
 
@@ -6,83 +6,117 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_size
+from companion._checks import check_positions, check_positive, check_size
 
 _First = int | Int[Tensor, " b"]
 
 
 def positions(embedded: Float[Tensor, "b n d"], first: _First) -> Int[Tensor, "#b n"]:
-    """The positions of the columns, which follow each other from ``first`` on."""
-    columns = torch.arange(embedded.shape[1], device=embedded.device)[None]
-    return columns + (first[:, None] if isinstance(first, Tensor) else first)
+    """The positions of consecutive vectors, of which ``first`` is the first one's."""
+    steps = torch.arange(embedded.shape[1], device=embedded.device)[None]  # (1, n)
+    return steps + (first[:, None] if isinstance(first, Tensor) else first)
 
 
 def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
-    """Sines and cosines of each position; each pair of features is slower than the one before.
+    """Sines and cosines of each position, in pairs of falling frequency.
 
     ::
 
         PE(pos, 2i) = sin(pos / 10000^(2i/d)),   PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))
 
-    ``size`` is the paper's d_model; an odd one ends with a sine. Wavelengths grow by a fixed factor, from 2π
-    towards 10000 · 2π positions. Positions may be fractions. They are computed in 32 bits, or in 64 if the
-    positions are so given.
+    The wavelengths grow geometrically from 2π towards 10000 · 2π.
+
+    Args:
+        positions: any real numbers. float64 is kept; all else is computed in float32.
+        size: d, the paper's d_model. An odd size ends with a sine.
+
+    Raises:
+        TypeError, ValueError: ``size`` is not an integer, or is below 1.
 
     Source: Vaswani et al. 2017, section 3.5.
 
-    Raises:
-        ValueError: ``size`` is below 1.
+    Example:
+        >>> sinusoids(torch.tensor([0, 1]), size=2)
+        tensor([[0.0000, 1.0000],
+                [0.8415, 0.5403]])
     """
     check_positive(size=size)
     positions = positions.to(
         torch.float64 if positions.dtype == torch.float64 else torch.float32
     )
-    feature = torch.arange(size, device=positions.device)
+    dimension = torch.arange(size, device=positions.device)
     rate = torch.exp(
-        (feature - feature % 2).to(positions.dtype) * (-math.log(10000) / size)
+        (dimension - dimension % 2).to(positions.dtype) * (-math.log(10000) / size)
     )
-    angle = positions[..., None] * rate
-    return torch.where(feature % 2 == 0, angle.sin(), angle.cos())
+    angle = positions[..., None] * rate  # (*n, d)
+    return torch.where(dimension % 2 == 0, angle.sin(), angle.cos())
 
 
 def sinusoids_like(
     embedded: Float[Tensor, "b n d"], first: _First, size: int
 ) -> Float[Tensor, "#b n s"]:
-    """The sinusoids of the columns' positions, in its type, computed in at least 32 bits."""
+    """The sinusoids of the vectors' positions, in their dtype, computed in 32 bits or more."""
+    check_positions(embedded, first)
     exact = torch.promote_types(embedded.dtype, torch.float32)
     return sinusoids(positions(embedded, first).to(exact), size).to(embedded.dtype)
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    """Adds the sinusoids of its position to each vector, which keeps its size.
+    """Adds the sinusoids of its position to each vector.
 
     ::
 
         x_pos + PE(pos)
 
-    Source: Vaswani et al. 2017, section 3.5. There is no longest length, for nothing is learned.
+    There is no longest length, because nothing is learned.
+
+    Raises:
+        TypeError: a position is not an integer.
+        ValueError: a position is negative, or the vectors are not ``(b, n, d)``.
+
+    Source: Vaswani et al. 2017, section 3.5.
+
+    Example:
+        >>> embedded = torch.zeros(2, 5, 8)
+        >>> whole = SinusoidalPositionalEncoding()(embedded)
+        >>> torch.equal(SinusoidalPositionalEncoding()(embedded[:, 3:], first=3), whole[:, 3:])
+        True
     """
 
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
-        """Vectors that say where they stand; ``first`` is the position of the first, or that of each row."""
+        """The vectors plus their sinusoids.
+
+        Args:
+            embedded: vectors at consecutive positions.
+            first: the position of the first vector, one number or one for each row.
+        """
         return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
 
 
 class ConcatenatedPositionalEncoding(nn.Module):
-    """Appends the sinusoids of its position to each vector, which grows by ``size`` features.
+    """Appends the sinusoids of its position to each vector, which grows by ``size`` dimensions.
 
     ::
 
         [x_pos; PE(pos)]
 
-    A following linear layer then meets word and position with a matrix of their own:
-    W [x; p] = W_x x + W_p p, while a sum gets W (x + p). The papers, Gehring et al. 2017 and Vaswani et
-    al. 2017, add.
+    A linear layer after it has a matrix of its own for token and for position,
+    W [x; p] = W_x x + W_p p, where a sum gets W (x + p).
+
+    Args:
+        size: dimension of the sinusoids.
 
     Raises:
-        ValueError: ``size`` is below 1.
+        TypeError, ValueError: as :class:`SinusoidalPositionalEncoding`; or ``size`` is
+            not an integer, or below 1.
+
+    Deviation: Gehring et al. 2017 and Vaswani et al. 2017 add; we concatenate to compare.
+
+    Example:
+        >>> ConcatenatedPositionalEncoding(4)(torch.zeros(2, 5, 8)).shape
+        torch.Size([2, 5, 12])
     """
 
     def __init__(self, size: int):
@@ -93,50 +127,56 @@ class ConcatenatedPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n e"]:
-        """Vectors with their position beside them; ``first`` as in :class:`Sinusoidal`."""
-        position = sinusoids_like(embedded, first, self.size)
-        return torch.cat([embedded, position.expand(len(embedded), -1, -1)], -1)
+        """The vectors beside their sinusoids; ``first`` as in :class:`SinusoidalPositionalEncoding`."""
+        encoding = sinusoids_like(embedded, first, self.size)
+        return torch.cat([embedded, encoding.expand(embedded.shape[0], -1, -1)], -1)
 
 
 class LearnedPositionalEncoding(nn.Module):
-    """Adds to each vector another, learned for its position.
+    """Adds a learned vector for its position to each vector.
 
     ::
 
         x_pos + P[pos],   0 ≤ pos < max_length
 
-    Source: Gehring et al. 2017, section 3.1. The table starts small, with a standard deviation of 0.1. Of a
-    position that never occurs in training it learns nothing, and past its end it has nothing to say.
+    The table is initialised with a standard deviation of 0.1. A row whose position never
+    occurs in training learns nothing, and there is none beyond ``max_length``.
+
+    Args:
+        max_length: the number of positions.
+        size: dimension of the vectors.
 
     Raises:
-        ValueError: a size is below 1, the vectors have another one than announced, or a position is outside
-            the table. Where ``first`` is a tensor on a GPU, which would have to wait, and under
-            ``torch.compile``, only more vectors than positions are noticed; the rest is PyTorch's own error.
+        TypeError: a size or a position is not an integer.
+        ValueError: a size is below 1, the vectors are not ``(b, n, size)``, or a position
+            is outside the table. Where ``first`` is a tensor on a GPU, which would have
+            to be waited for, and under ``torch.compile``, only more vectors than
+            positions are noticed; the rest is PyTorch's own error.
+
+    Source: Gehring et al. 2017, section 3.1.
+
+    Example:
+        >>> LearnedPositionalEncoding(max_length=100, size=8)(torch.zeros(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
     """
 
     def __init__(self, max_length: int, size: int):
         super().__init__()
         check_positive(max_length=max_length, size=size)
         self.embedding = nn.Embedding(max_length, size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise the table again."""
         nn.init.normal_(self.embedding.weight, std=0.1)
 
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
-        """Vectors that say where they stand; ``first`` is the position of the first, or that of each row."""
-        check_size("embedded", embedded, self.embedding.embedding_dim)
-        self._check(embedded.shape[1], first)
-        return embedded + self.embedding(positions(embedded, first))
+        """The vectors plus the table's rows of their positions.
 
-    def _check(self, length: int, first: _First) -> None:
-        if not isinstance(first, Tensor):
-            smallest = largest = first
-        elif first.device.type == "cpu" and not torch.compiler.is_compiling():
-            smallest, largest = int(first.min()), int(first.max())
-        else:
-            smallest = largest = 0  # at least: to know it we would have to wait
-        if smallest < 0 or largest + length > self.embedding.num_embeddings:
-            raise ValueError(
-                f"positions {smallest} to {largest + length - 1} are asked for, "
-                f"but the table has {self.embedding.num_embeddings}, 0 to {self.embedding.num_embeddings - 1}"
-            )
+        ``first`` is as in :class:`SinusoidalPositionalEncoding`.
+        """
+        check_positions(embedded, first, self.embedding.num_embeddings)
+        check_size("embedded", embedded, self.embedding.embedding_dim)
+        return embedded + self.embedding(positions(embedded, first))

@@ -1,21 +1,40 @@
-"""What the encoder–decoders share: a recurrence that skips padding, a decoder, an output layer."""
+"""Recurrence over padded batches, and Bahdanau's encoder."""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from companion._checks import check_padding, check_positive
+from companion._checks import (
+    check_padding,
+    check_positive,
+    check_sentences,
+    check_states,
+)
 from companion.data.vocabulary import PAD
 from companion.layers.embedding import Embedding
+from companion.layers.gru import pytorch_gru
 
 
 def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
-    """Where the source has words: ``True`` for a token, ``False`` for padding.
+    """The mask of a padded batch: ``True`` for a token, ``False`` for padding.
 
     Raises:
-        ValueError: there is no sentence, one is empty, or one has padding before a word.
+        TypeError: the tokens are not integers.
+        ValueError: the source is not ``(batch, length)`` or has no token, or a sentence
+            is empty or has padding before a token. On a GPU, which would have to be
+            waited for, the order of padding is not checked; a compiled graph raises
+            PyTorch's ``RuntimeError``.
+
+    Example:
+        >>> source_mask(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        tensor([[ True,  True,  True],
+                [ True, False, False]])
     """
+    check_sentences("a source", source)
     if source.numel() == 0:
         raise ValueError(f"a source of shape {tuple(source.shape)} has no words")
     mask = source != PAD
@@ -24,43 +43,85 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
 
 
 def reverse(source: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
-    """Each sentence from its last word to its first; its padding stays at the end.
+    """Each sentence from its last token to its first; the padding stays at the end.
 
     Raises:
-        ValueError: as :func:`source_mask`.
+        TypeError, ValueError: as :func:`source_mask`.
+
+    Example:
+        >>> reverse(torch.tensor([[5, 6, 7], [8, 9, 0]]))
+        tensor([[7, 6, 5],
+                [9, 8, 0]])
     """
     lengths = source_mask(source).sum(1, keepdim=True)
-    places = torch.arange(source.shape[1], device=source.device)
-    return source.gather(1, torch.where(places < lengths, lengths - 1 - places, places))
+    positions = torch.arange(source.shape[1], device=source.device)
+    reversed_ = torch.where(positions < lengths, lengths - 1 - positions, positions)
+    return source.gather(1, reversed_)
 
 
 def run_packed(
-    rnn: nn.GRU | nn.LSTM, inputs: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
-) -> tuple[Float[Tensor, "b k h"], Tensor | tuple[Tensor, Tensor]]:
-    """Run a recurrence over each sentence and never over its padding.
+    rnn: nn.Module, inputs: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
+) -> tuple[Float[Tensor, "b k h"], Any]:
+    """Run a recurrent network over each sequence without its padding.
 
-    Returns the states, zero at the padding, and what the network calls its final state: the one after the
-    last word of each sentence. A backward direction starts at the last word.
+    Packing needs the lengths on the CPU. On a GPU this copy of the mask is the one thing
+    that is waited for. On the meta device, where there are no lengths, nothing is packed.
+
+    Args:
+        rnn: ``nn.GRU``, ``nn.LSTM`` or a network like them, with ``batch_first=True``.
+        inputs: the padded sequences.
+        mask: ``True`` for an input, ``False`` for padding, which comes after the inputs.
+
+    Returns:
+        The hidden states, zero at the padding; and the network's own final state, the
+        one after the last input of each sequence. A backward direction starts there.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: the mask has another shape than the inputs, or a sequence is empty or
+            has padding before an input.
+
+    Example:
+        >>> mask = torch.tensor([[True, True, True], [True, False, False]])
+        >>> states, final = run_packed(nn.GRU(4, 5, batch_first=True), torch.randn(2, 3, 4), mask)
+        >>> states.shape, final.shape
+        (torch.Size([2, 3, 5]), torch.Size([1, 2, 5]))
     """
+    check_states("inputs", inputs, mask)
+    if mask.is_meta:
+        return rnn(inputs)
+    mask = mask.cpu()
+    check_padding(mask, "the inputs")
     packed = pack_padded_sequence(
-        inputs, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
+        inputs, mask.sum(1), batch_first=True, enforce_sorted=False
     )
-    states, final = rnn(packed)
-    return pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])[
-        0
-    ], final
+    packed_states, final = rnn(packed)
+    states, _ = pad_packed_sequence(
+        packed_states, batch_first=True, total_length=inputs.shape[1]
+    )
+    return states, final
 
 
 def deep_lstm(
     input_size: int, hidden_size: int, layers: int, dropout: float
 ) -> nn.LSTM:
-    """A deep LSTM with dropout between its layers; of a single one there is no between, and PyTorch warns.
+    """A stack of LSTM layers with dropout between them, which a single layer does not have.
+
+    ::
+
+        i, f, o = σ(W x_t + U h_{t−1} + b), each with its own W, U and b
+        g = tanh(W_g x_t + U_g h_{t−1} + b_g)
+        c_t = f ∘ c_{t−1} + i ∘ g,   h_t = o ∘ tanh(c_t)
+
+    The next layer's x_t is h_t.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
+        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
+
+    Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
     """
-    check_positive(hidden_size=hidden_size, layers=layers)
-    between = dropout if layers > 1 else 0.0
+    check_positive(input_size=input_size, hidden_size=hidden_size, layers=layers)
+    between = dropout if layers > 1 else 0.0  # PyTorch warns about dropout in one layer
     return nn.LSTM(input_size, hidden_size, layers, batch_first=True, dropout=between)
 
 
@@ -72,26 +133,46 @@ def run_lstm(
 ) -> tuple[
     Float[Tensor, "b t h"], Float[Tensor, "b layers h"], Float[Tensor, "b layers h"]
 ]:
-    """All steps of a deep LSTM: the last layer's states, then what every layer shows and keeps at the end."""
-    before = [
-        x.transpose(0, 1).contiguous() for x in (hidden, cell)
-    ]  # PyTorch has the layers first
-    states, (hidden, cell) = lstm(inputs, tuple(before))
+    """Run a stack of LSTM layers from given states, whose batch axis is first here.
+
+    Returns:
+        The hidden states of the last layer at every step; then the hidden state and the
+        cell state of every layer after the last step.
+    """
+    initial = [x.transpose(0, 1).contiguous() for x in (hidden, cell)]  # (layers, b, h)
+    states, (hidden, cell) = lstm(inputs, tuple(initial))
     return states, hidden.transpose(0, 1), cell.transpose(0, 1)
 
 
 class BahdanauEncoder(nn.Module):
-    """A bidirectional GRU: every word in the light of what stands before and after it.
+    """A bidirectional GRU, whose states describe each token with its left and right context.
 
     ::
 
-        h_j = [→h_j; ←h_j]
+        →h_j = GRU(x_j, →h_{j−1}),   ←h_j = GRU(x_j, ←h_{j+1}),   h_j = [→h_j; ←h_j]
 
-    Source: Bahdanau et al. 2015, section 3.2. Deviation: PyTorch's GRU resets after the matrix, r ∘ (U s),
-    where the paper resets before it, U (r ∘ s); and dropout on the embedded words, if asked for.
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of one direction's state; h_j has twice as many.
+        dropout: dropout probability of the embeddings.
+        gru: builds the network from its sizes,
+            :func:`~companion.layers.gru.pytorch_gru` or
+            :class:`~companion.layers.gru.ResetBeforeGRU`.
 
     Raises:
-        ValueError: a size is below 1.
+        TypeError, ValueError: a size is not an integer, or is below 1.
+
+    Source: Bahdanau et al. 2015, section 3.2 and appendix A.2.1.
+    Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
+    default, after it, because it is far faster. ``gru=ResetBeforeGRU`` is the paper's.
+    Deviation: the paper has no dropout; we offer it on the embeddings.
+
+    Example:
+        >>> encoder = BahdanauEncoder(vocabulary_size=100, embedding_size=8, hidden_size=16)
+        >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, mask.shape
+        (torch.Size([2, 3, 32]), torch.Size([2, 3]))
     """
 
     def __init__(
@@ -100,22 +181,22 @@ class BahdanauEncoder(nn.Module):
         embedding_size: int,
         hidden_size: int,
         dropout: float = 0.0,
+        gru: Callable[..., nn.Module] = pytorch_gru,
     ):
         super().__init__()
         check_positive(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
-        self.rnn = nn.GRU(
-            embedding_size, hidden_size, batch_first=True, bidirectional=True
-        )
+        self.rnn = gru(embedding_size, hidden_size, bidirectional=True)
 
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k two_h"], Bool[Tensor, "b k"]]:
-        """The states of each sentence and the mask of its words.
+        """The hidden states of each sentence, zero at the padding, and the source mask.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :func:`source_mask`; or a token is outside the
+                vocabulary.
         """
         mask = source_mask(source)
         states, _ = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)

@@ -1,49 +1,65 @@
-"""Around every sub-layer of a Transformer: its input is added to what it makes, and normalised."""
+"""Residual connections around the sub-layers of a Transformer, with layer normalisation."""
 
 from abc import ABC, abstractmethod
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from companion._checks import check_positive
+
 
 class Residual(nn.Module, ABC):
-    """How the change that a sub-layer makes is joined to its input.
+    """A residual connection around a sub-layer, with dropout and layer normalisation.
 
-    A layer calls ``post_norm(x, sublayer(pre_norm(x)))``, and a stack of layers ends with :meth:`final_norm`.
+    A layer computes ``post_norm(x, sublayer(pre_norm(x)))``; a stack of layers ends with
+    :meth:`final_norm`.
+
+    Args:
+        size: dimension of the inputs.
+        dropout: dropout probability of the sub-layer's output.
+
+    Raises:
+        TypeError, ValueError: ``size`` is not an integer, or is below 1.
     """
 
     def __init__(self, size: int, dropout: float):
         super().__init__()
+        check_positive(size=size)
         self.norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
 
     @abstractmethod
     def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """What the sub-layer is given."""
+        """The input of the sub-layer."""
 
     @abstractmethod
     def post_norm(
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
-        """What comes out, from the input and what the sub-layer made of it."""
+        """The output, from the input ``x`` and the sub-layer's output ``change``."""
 
     @abstractmethod
     def final_norm(self) -> nn.Module:
-        """What follows the last layer of a stack."""
+        """The module after the last layer of a stack."""
 
 
 class PostNorm(Residual):
-    """Normalise the sum, as the paper writes it.
+    """Normalises the sum, as in the original Transformer.
 
     ::
 
         LayerNorm(x + Dropout(Sublayer(x)))
 
     Source: Vaswani et al. 2017, sections 3.1 and 5.4.
+
+    Example:
+        >>> residual, sublayer, x = PostNorm(8, dropout=0.1), nn.Linear(8, 8), torch.randn(2, 8)
+        >>> residual.post_norm(x, sublayer(residual.pre_norm(x))).shape
+        torch.Size([2, 8])
     """
 
     def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """The input itself."""
+        """``x`` itself."""
         return x
 
     def post_norm(
@@ -53,19 +69,20 @@ class PostNorm(Residual):
         return self.norm(x + self.dropout(change))
 
     def final_norm(self) -> nn.Module:
-        """Nothing: the last sum is normalised already."""
+        """The identity: the last sum is normalised already."""
         return nn.Identity()
 
 
 class PreNorm(Residual):
-    """Normalise what goes into the sub-layer, and leave the sum alone.
+    """Normalises the input of the sub-layer and leaves the sum as it is.
 
     ::
 
         x + Dropout(Sublayer(LayerNorm(x)))
 
-    Source: Xiong et al. 2020, section 3.2 and figure 1 (b). The sum is never normalised, so a stack needs one
-    LayerNorm at its end.
+    No sum is normalised, so a stack needs one LayerNorm at its end.
+
+    Source: Xiong et al. 2020, section 3.2 and figure 1 (b).
     """
 
     def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

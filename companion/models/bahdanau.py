@@ -1,17 +1,13 @@
-"""Neural machine translation by jointly learning to align and translate (Bahdanau, Cho and Bengio 2015)."""
+"""Neural machine translation by jointly learning to align and translate (Bahdanau et al. 2015)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_even,
-    check_kind,
-    check_size,
-    check_target,
-)
+from companion._checks import check_even, check_kind, check_source, check_target
 from companion.attention.additive import LocationSensitive
 from companion.attention.base import Attention
 from companion.decoding.state import DecoderStep, Memory
@@ -20,7 +16,11 @@ from companion.layers.embedding import Embedding
 
 
 class BahdanauState(NamedTuple):
-    """Between two words: the recurrent state s, the source, and what the last look brought, at first zero."""
+    """The state of a :class:`BahdanauDecoder` before a time step.
+
+    ``context`` and ``weights`` are those of the last step, at first zero; ``position`` is
+    the number of tokens read.
+    """
 
     hidden: Float[Tensor, "b h"]
     memory: Memory
@@ -30,7 +30,7 @@ class BahdanauState(NamedTuple):
 
 
 class BahdanauDecoder(nn.Module):
-    """Before each word, look at the source; then choose the word and move on.
+    """A GRU that attends to the source before it predicts each token.
 
     ::
 
@@ -39,17 +39,41 @@ class BahdanauDecoder(nn.Module):
         p(y_i) = softmax(deep output of s_{i−1}, y_{i−1}, c_i)
         s_i = GRU([y_{i−1}; c_i], s_{i−1})
 
-    Source: Bahdanau et al. 2015, section 3.1 and appendix A.2.2. Equation (4) writes the output with s_i; the
-    appendix and the authors' code have s_{i−1}, and so have we. ``attention`` is the paper's a: Additive.
-    Deviations: the GRU of PyTorch, as in :class:`BahdanauEncoder`; maxout units number half of ``hidden_size``,
-    as the paper's 500 to 1000; dropout on the embedded words, which the paper does not have.
+    Args:
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of s.
+        source_size: dimension of h_j = [→h_j; ←h_j], which is even.
+        attention: the paper's a, :class:`~companion.attention.additive.Additive`, or any
+            other. One that depends on the query's position is given i − 1.
+        dropout: dropout probability of the embeddings.
+        maxout_size: the number of maxout units; half of ``hidden_size`` if not given, as
+            the paper's 500 units for 1000.
+        cell: builds the recurrent cell from the sizes of its input and of its state,
+            ``nn.GRUCell`` or :class:`~companion.layers.gru.ResetBeforeGRUCell`.
 
     Raises:
-        ValueError: a size is below 1, or ``source_size`` or ``hidden_size`` is odd and cannot be halved.
-        TypeError: the attention is not of the kind that the decoder ``attention_type``, or goes by the query's place.
+        TypeError: a size is not an integer, or the attention is not an
+            ``attention_type``.
+        ValueError: a size is below 1; ``source_size`` is odd; or ``hidden_size`` is odd
+            and no ``maxout_size`` is given.
+
+    Source: Bahdanau et al. 2015, section 3.1 and appendix A.2.2. Equation (4) has s_i in
+    the output; the appendix and the authors' code have s_{i−1}, as here.
+    Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
+    default, after it, because it is faster. ``cell=ResetBeforeGRUCell`` is the paper's.
+    Deviation: the paper has no dropout; we offer it on the embeddings.
+
+    Example:
+        >>> from companion.attention import Additive
+        >>> decoder = BahdanauDecoder(50, 8, 16, 12, Additive(16, 12, 10))
+        >>> states, mask = torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool)
+        >>> step = decoder.step(torch.tensor([1]), decoder.start(states, mask))
+        >>> step.logits.shape, step.weights.shape
+        (torch.Size([1, 50]), torch.Size([1, 3]))
     """
 
-    attention_type: type = Attention  #: the kind of attention that it looks with
+    attention_type: type = Attention  #: the kind of attention that it can be given
 
     def __init__(
         self,
@@ -59,56 +83,64 @@ class BahdanauDecoder(nn.Module):
         source_size: int,
         attention: Attention,
         dropout: float = 0.0,
+        maxout_size: int | None = None,
+        cell: Callable[[int, int], nn.Module] = nn.GRUCell,
     ):
         super().__init__()
         check_kind(self, attention, self.attention_type)
-        check_even(source_size=source_size, hidden_size=hidden_size)
+        check_even(source_size=source_size)
+        if maxout_size is None:
+            check_even(hidden_size=hidden_size)
+            maxout_size = hidden_size // 2
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
         self.W_s = nn.Linear(source_size // 2, hidden_size)
-        self.cell = nn.GRUCell(embedding_size + source_size, hidden_size)
+        self.cell = cell(embedding_size + source_size, hidden_size)
         self.output = DeepOutput(
-            hidden_size, embedding_size, source_size, hidden_size // 2, vocabulary_size
+            hidden_size, embedding_size, source_size, maxout_size, vocabulary_size
         )
 
     def start(
         self, states: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> BahdanauState:
-        """Project the source, once, and begin from the backward state of its first word."""
-        check_size("source", states, 2 * self.W_s.in_features)
-        backward = states[
-            :, 0, self.W_s.in_features :
-        ]  # ←h_1 has read the whole sentence
-        memory = Memory(*self.attention.project(states), mask)
-        context, weights = (
-            torch.zeros_like(states[:, 0]),
-            torch.zeros_like(states[:, :, 0]),
+        """Project the source, once, and start from the backward state of its first token.
+
+        Raises:
+            TypeError: the mask is not boolean.
+            ValueError: it does not fit the states, or they are not of ``source_size``.
+        """
+        half = self.W_s.in_features
+        check_source(states, mask, 2 * half)
+        hidden = torch.tanh(self.W_s(states[:, 0, half:]))  # of ←h_1
+        return BahdanauState(
+            hidden,
+            Memory(*self.attention.project(states), mask),
+            context=torch.zeros_like(states[:, 0]),
+            weights=torch.zeros_like(states[:, :, 0]),
+            position=torch.zeros_like(mask[:, 0], dtype=torch.long),
         )
-        position = torch.zeros_like(mask[:, 0], dtype=torch.long)
-        hidden = torch.tanh(self.W_s(backward))
-        return BahdanauState(hidden, memory, context, weights, position)
 
     def query(
         self, hidden: Float[Tensor, "b h"], embedded: Float[Tensor, "b e"]
     ) -> Float[Tensor, "b q"]:
-        """What looks at the source: here the state before the word, s_{i−1}."""
+        """The query, here the hidden state s_{i−1}."""
         return hidden
 
     def attend(
         self, query: Float[Tensor, "b q"], memory: Memory, position: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b v"], Float[Tensor, "b k"]]:
-        """Context and weights of one query a sentence, the one at ``position``."""
+        """Context and weights of one query for each sentence, which is at ``position``."""
         key, value, mask = memory
         context, weights = self.attention.attend(
             query[:, None], key, value, mask[:, None], position[:, None]
-        )
+        )  # (b, 1, v), (b, 1, k)
         return context.squeeze(1), weights.squeeze(1)
 
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """From y_{i−1} and s_{i−1}: the state that predicts y_i, here s_{i−1}; the next state."""
+        """One time step: the hidden state that predicts y_i, here s_{i−1}, and the next state."""
         query = self.query(state.hidden, embedded)
         context, weights = self.attend(query, state.memory, state.position)  # c_i, α_i
         hidden = self.cell(torch.cat([embedded, context], -1), state.hidden)  # s_i
@@ -118,42 +150,54 @@ class BahdanauDecoder(nn.Module):
         return state.hidden, after
 
     def step(self, token: Int[Tensor, " b"], state: BahdanauState) -> DecoderStep:
-        """Scores of the word after ``token``."""
+        """The logits after ``token``."""
         embedded = self.dropout(self.embedding(token))
         hidden, state = self.recurrent_step(embedded, state)
-        return DecoderStep(
-            self.output(hidden, embedded, state.context), state, state.weights
-        )
+        logits = self.output(hidden, embedded, state.context)
+        return DecoderStep(logits, state, state.weights)
 
     def forward(
         self, target: Int[Tensor, "b t"], state: BahdanauState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, which is given (teacher forcing).
+        """The logits after each token of ``target`` (teacher forcing).
 
-        The recurrence takes one step after another. The output layer, which with a real vocabulary is the
-        largest part, sees all steps at once.
+        The recurrence is sequential. The output layer, usually the largest part, is
+        applied to all time steps at once.
 
         Raises:
-            ValueError: the target has no word, or another number of sentences than the source.
+            TypeError: the target does not hold integers.
+            ValueError: it has no token, or another batch size than the source.
         """
         check_target(target, state.hidden)
-        embedded = self.dropout(self.embedding(target))
+        embedded = self.dropout(self.embedding(target))  # (b, t, e)
         hidden, context = [], []
-        for word in embedded.unbind(1):
-            chooses, state = self.recurrent_step(word, state)
-            hidden.append(chooses)
+        for token in embedded.unbind(1):
+            predicting, state = self.recurrent_step(token, state)
+            hidden.append(predicting)
             context.append(state.context)
         return self.output(torch.stack(hidden, 1), embedded, torch.stack(context, 1))
 
 
 class LocationSensitiveDecoder(BahdanauDecoder):
-    """Bahdanau's decoder with :class:`LocationSensitive` attention. Before the first look, α_0 = 0.
+    """Bahdanau's decoder with :class:`~companion.attention.additive.LocationSensitive` attention.
 
-    Source: Chorowski et al. 2015, for the attention; the decoder around it is Bahdanau's.
+    ::
+
+        α_i = masked_softmax(a(s_{i−1}, α_{i−1}, h)),   α_0 = 0
 
     Raises:
-        ValueError: as :class:`~companion.models.bahdanau.BahdanauDecoder`.
-        TypeError: the attention is another one.
+        TypeError, ValueError: as :class:`BahdanauDecoder`.
+
+    Source: Chorowski et al. 2015, equations (8) and (9), for the attention.
+    Deviation: the decoder around it is Bahdanau's, so that only the attention differs.
+
+    Example:
+        >>> from companion.attention import LocationSensitive
+        >>> attention = LocationSensitive(16, 12, 10, channels=4, width=3)
+        >>> decoder = LocationSensitiveDecoder(50, 8, 16, 12, attention)
+        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> decoder(torch.tensor([[1, 4]]), state).shape
+        torch.Size([1, 2, 50])
     """
 
     attention_type = LocationSensitive
@@ -162,47 +206,69 @@ class LocationSensitiveDecoder(BahdanauDecoder):
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """As Bahdanau's, over keys that are marked with the last look."""
-        marked = state.memory._replace(
-            key=self.attention.location_features(state.memory.key, state.weights)
-        )
-        hidden, after = super().recurrent_step(embedded, state._replace(memory=marked))
+        """As Bahdanau's, over keys that hold features of the last step's weights."""
+        key = self.attention.location_features(state.memory.key, state.weights)
+        located = state._replace(memory=state.memory._replace(key=key))
+        hidden, after = super().recurrent_step(embedded, located)
         return hidden, after._replace(memory=state.memory)
 
 
 class StateAndWordDecoder(BahdanauDecoder):
-    """The query is ``[s_{i−1}; y_{i−1}]``: the state before the word, and the word just written.
+    """Bahdanau's decoder with the query ``[s_{i−1}; y_{i−1}]``: hidden state and last token.
 
-    Its attention must take queries of ``hidden_size + embedding_size`` features. Ours, to compare with.
+    Its attention takes queries of ``hidden_size + embedding_size`` dimensions.
+
+    Raises:
+        TypeError, ValueError: as :class:`BahdanauDecoder`.
+
+    Source: none; it is ours, for comparison.
+
+    Example:
+        >>> from companion.attention import Additive
+        >>> decoder = StateAndWordDecoder(50, 8, 16, 12, Additive(16 + 8, 12, 10))
+        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> decoder(torch.tensor([[1, 4]]), state).shape
+        torch.Size([1, 2, 50])
     """
 
     def query(
         self, hidden: Float[Tensor, "b h"], embedded: Float[Tensor, "b e"]
     ) -> Float[Tensor, "b q"]:
-        """State and word side by side."""
+        """Hidden state and token side by side."""
         return torch.cat([hidden, embedded], -1)
 
 
 class CurrentStateDecoder(BahdanauDecoder):
-    """The query is s_i, the state that has already read the word. Much code has it under Bahdanau's name.
+    """A decoder whose query is s_i, the hidden state that has already read the last token.
 
     ::
 
         s_i = GRU([y_{i−1}; c_{i−1}], s_{i−1}),   c_i = Σ_j α_ij h_j with the query s_i,   c_0 = 0
         p(y_i) = softmax(deep output of s_i, y_{i−1}, c_i)
 
-    Source: the order of Luong et al. 2015, section 3.1, which sets it against Bahdanau's.
+    Much code under Bahdanau's name computes this.
+
+    Raises:
+        TypeError, ValueError: as :class:`BahdanauDecoder`.
+
+    Source: the order of computation is that of Luong et al. 2015, section 3.1.
+
+    Example:
+        >>> from companion.attention import Additive
+        >>> decoder = CurrentStateDecoder(50, 8, 16, 12, Additive(16, 12, 10))
+        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> decoder(torch.tensor([[1, 4]]), state).shape
+        torch.Size([1, 2, 50])
     """
 
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """First the new state, then its attention; the new state predicts the word."""
-        hidden = self.cell(
-            torch.cat([embedded, state.context], -1), state.hidden
-        )  # s_i
+        """First the new hidden state s_i, then its attention; s_i predicts y_i."""
+        hidden = self.cell(torch.cat([embedded, state.context], -1), state.hidden)
         query = self.query(hidden, embedded)
         context, weights = self.attend(query, state.memory, state.position)  # c_i, α_i
-        return hidden, BahdanauState(
+        after = BahdanauState(
             hidden, state.memory, context, weights, state.position + 1
         )
+        return hidden, after

@@ -1,4 +1,4 @@
-"""Convolutional sequence to sequence learning (Gehring et al. 2017): no recurrence, a look in every layer."""
+"""Convolutional sequence to sequence learning (Gehring et al. 2017), with attention in every layer."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,14 +8,22 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from companion._checks import check_positive, check_size, stack_size
+from companion._checks import (
+    check_above_zero,
+    check_odd_width,
+    check_positive,
+    check_same_scale,
+    check_source,
+    check_token_size,
+    stack_size,
+)
 from companion.attention.scores import Dot
 from companion.decoding.state import Memory
 from companion.layers.embedding import Embedding
 from companion.layers.gated_convolution import (
     GatedConvolution,
+    WeightNormLinear,
     scale_gradient,
-    weight_normalised,
 )
 from companion.layers.positional_encoding import LearnedPositionalEncoding
 from companion.layers.recurrent import source_mask
@@ -23,20 +31,37 @@ from companion.models.seq2seq import EncoderDecoder, SequenceDecoder
 
 
 class ConvS2SEncoder(nn.Module):
-    """Blocks that see as far to the left as to the right, so that every word knows its neighbourhood.
+    """A stack of gated convolutions, whose windows are centred on each token.
 
     ::
 
-        e_j = word embedding + position embedding
+        e_j = token embedding + position embedding
         z = W' block_u(… block_1(W e + b)) + b',   each block with (k − 1) / 2 zeros at both ends
 
-    After u blocks of width k a state depends on u (k − 1) + 1 words. W and W' lead from the embedding's size
-    to the blocks' and back. Before every block the padding is zero, so that it is what lies beyond any
-    sentence. Source: Gehring et al. 2017, sections 3.1 and 3.2.
+    After u blocks of width k the receptive field is u (k − 1) + 1 tokens. W and W' map
+    from the dimension of the embeddings to that of the blocks and back. The padding of a
+    batch is set to zero before every block, as if the sentence ended there.
+
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
+            e and z.
+        position: a positional encoding, which keeps ``embedding_size``.
+        blocks: gated convolutions of one size and odd widths.
+        dropout: dropout probability of e, below 1.
 
     Raises:
-        ValueError: there is no block, the blocks have different sizes, or one has an even width, which has no
-            middle; or dropout is 1.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, there is no block, the blocks differ in size, or
+            one has an even width; or dropout is 1.
+
+    Source: Gehring et al. 2017, sections 3.1 and 3.2.
+
+    Example:
+        >>> blocks = [GatedConvolution(16, width=3) for _ in range(2)]
+        >>> encoder = ConvS2SEncoder(100, 8, LearnedPositionalEncoding(50, 8), blocks)
+        >>> states, embedded, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, embedded.shape
+        (torch.Size([2, 3, 8]), torch.Size([2, 3, 8]))
     """
 
     def __init__(
@@ -49,63 +74,87 @@ class ConvS2SEncoder(nn.Module):
     ):
         super().__init__()
         size = stack_size([block.size for block in blocks])
-        for block in blocks:
-            if block.width % 2 == 0:
-                raise ValueError(
-                    f"the encoder's blocks need an odd width, but one has {block.width}"
-                )
+        check_odd_width([block.width for block in blocks])
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
-        self.to_hidden = weight_normalised(nn.Linear(embedding_size, size), 1 - dropout)
+        self.to_hidden = WeightNormLinear(embedding_size, size, gain=1 - dropout)
         self.blocks: Any = nn.ModuleList(blocks)
-        self.to_embedding = weight_normalised(nn.Linear(size, embedding_size), 1.0)
+        self.to_embedding = WeightNormLinear(size, embedding_size)
 
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k e"], Float[Tensor, "b k e"], Bool[Tensor, "b k"]]:
-        """The states z of each sentence, the embedded words e, and the mask of the words.
+        """The states z of each sentence, its embeddings e, and the source mask.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary, or
-                is longer than the table of positions.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
+                a token is outside the vocabulary, or a position outside the table.
         """
         mask = source_mask(source)
-        embedded = self.dropout(self.position(self.embedding(source)))
-        hidden = self.to_hidden(embedded)
+        embedded = self.dropout(self.position(self.embedding(source)))  # (b, k, e)
+        hidden = self.to_hidden(embedded)  # (b, k, d)
         for block in self.blocks:
-            words = hidden.masked_fill(~mask[..., None], 0)
-            beyond = block.width // 2
-            hidden = block(words, pad(words, (0, 0, beyond, beyond)))
+            inputs = hidden.masked_fill(~mask[..., None], 0)
+            zeros = block.width // 2
+            hidden = block(inputs, pad(inputs, (0, 0, zeros, zeros)))
         return self.to_embedding(hidden), embedded, mask
 
 
 class ConvS2SDecoderLayer(nn.Module):
-    """A block that sees the past, and a look at the source.
+    """A causal gated convolution, and attention to the source.
 
     ::
 
-        h = block(x),   d_i = W_d h_i + b_d + g_i
-        a_ij = softmax_j(d_i · z_j),   c_i = m √(1/m) Σ_j a_ij (z_j + e_j)
-        output = h_i + (W_c c_i + b_c)
+        h = block(x),   d_i = s (W_d h_i + b_d + g_i)
+        a_ij = softmax_j(d_i · z_j),   c_i = m √(1/m) Σ_j a_ij v_j
+        output = s (h_i + (W_c c_i + b_c))
 
-    g_i embeds the last target word with its position, m is the number of words in the source. Source: Gehring
-    et al. 2017, sections 3.3 and 3.4, equations 1 and 2. The paper adds c_i to h_i as it is, which asks for
-    sizes that are equal; W_c, as in the authors' code, makes them fit. That code also scales each sum of two
-    by √½, here and in the value; we keep to the text.
+    g_i embeds the last target token with its position, v_j = z_j + e_j, m is the number
+    of source tokens, and s = 1.
+
+    Args:
+        embedding_size: dimension of g, z and e.
+        size: dimension of x and h.
+        width: the convolution's width.
+        dropout: dropout probability of the convolution's input, below 1.
+        sum_scale: the factor s of each sum of two terms. The paper's equation (1) has 1,
+            the authors' code √½, which keeps the variance; there it is also the factor of
+            v_j.
 
     Raises:
-        ValueError: a size is below 1, or dropout is 1.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, dropout is 1, or ``sum_scale`` is not above 0.
+
+    Source: Gehring et al. 2017, sections 3.3 and 3.4, equations (1) and (2).
+    Deviation: the paper adds c_i to h_i, which must then have one size; W_c, which is in
+    the authors' code, makes them fit.
+
+    Example:
+        >>> from companion.decoding import Memory
+        >>> layer, x = ConvS2SDecoderLayer(8, 16, width=3), torch.randn(2, 4, 16)
+        >>> z, g = torch.randn(2, 5, 8), torch.randn(2, 4, 8)
+        >>> memory = Memory(z, z, torch.ones(2, 5, dtype=torch.bool))
+        >>> output, before = layer(x, torch.zeros(2, 2, 16), g, memory)
+        >>> output.shape, before.shape
+        (torch.Size([2, 4, 16]), torch.Size([2, 2, 16]))
     """
 
     def __init__(
-        self, embedding_size: int, size: int, width: int, dropout: float = 0.1
+        self,
+        embedding_size: int,
+        size: int,
+        width: int,
+        dropout: float = 0.1,
+        sum_scale: float = 1.0,
     ):
         super().__init__()
         check_positive(embedding_size=embedding_size)
+        check_above_zero(sum_scale=sum_scale)
+        self.sum_scale = sum_scale
         self.block = GatedConvolution(size, width, dropout)
-        self.W_d = weight_normalised(nn.Linear(size, embedding_size), 1.0)
-        self.W_c = weight_normalised(nn.Linear(embedding_size, size), 1.0)
+        self.W_d = WeightNormLinear(size, embedding_size)
+        self.W_c = WeightNormLinear(embedding_size, size)
         self.attention = Dot()
 
     def forward(
@@ -115,16 +164,21 @@ class ConvS2SDecoderLayer(nn.Module):
         embedded: Float[Tensor, "b t e"],
         memory: Memory,
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b w d"]]:
-        """The outputs; and the last k − 1 inputs, which the next word needs ``before`` its own."""
-        seen = torch.cat([before, inputs], 1)
-        hidden = self.block(inputs, seen)
-        query = self.W_d(hidden) + embedded
+        """The outputs; and the last k − 1 inputs, which the next call takes as ``before``."""
+        padded = torch.cat([before, inputs], 1)  # (b, k − 1 + t, d)
+        hidden = self.block(inputs, padded)
+        query = self.sum_scale * (self.W_d(hidden) + embedded)  # (b, t, e)
         context = self.attention(query, memory.key, memory.value, memory.mask[:, None])
-        return hidden + self.W_c(context), seen[:, inputs.shape[1] :]
+        outputs = self.sum_scale * (hidden + self.W_c(context))
+        return outputs, padded[:, inputs.shape[1] :]
 
 
 class ConvS2SState(NamedTuple):
-    """Between two words: each layer's last k − 1 inputs, zero at first; the source; how many words came."""
+    """The state of a :class:`ConvS2SDecoder` before a time step.
+
+    ``before`` holds each layer's last k − 1 inputs, at first zero; ``position`` is the
+    number of tokens read.
+    """
 
     before: tuple[Float[Tensor, "b w d"], ...]
     memory: Memory
@@ -132,21 +186,39 @@ class ConvS2SState(NamedTuple):
 
 
 class ConvS2SDecoder(SequenceDecoder):
-    """Layers that each read what was written, k words at a time, and each look at the source.
+    """A stack of causal convolutions, each followed by attention to the source.
 
     ::
 
-        g_i = word embedding + position embedding
+        g_i = token embedding + position embedding
         h = layer_L(… layer_1(W g + b)),   p(y_{i+1}) = softmax(W_o (W' h_i + b') + b_o)
 
-    No layer sees the future, so in training all words go through at once. One by one, a word costs the same
-    however many came before it, but for the looks at the source. The gradient that reaches z is divided by
-    the number of layers, as each of them looks; that to e is not. Source: Gehring et al. 2017, sections 3.2
-    to 3.4.
+    In training all positions are computed at once. In decoding each layer keeps its last
+    k − 1 inputs, so that a step costs the same however many tokens came before. The
+    gradient with respect to z is divided by the number of layers, each of which attends
+    to z; that with respect to e is not.
+
+    Args:
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
+            their embeddings and of the encoder's states.
+        position: a positional encoding, which keeps ``embedding_size``.
+        layers: of one size, of ``embedding_size``, and of one ``sum_scale``.
+        dropout: dropout probability of g and of the output layer's input, below 1.
 
     Raises:
-        ValueError: there is no layer, or the layers have different sizes, or another one for the words than
-            ``embedding_size``; or dropout is 1.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1, there is no layer, or the layers do not fit each
+            other or ``embedding_size``; or dropout is 1.
+
+    Source: Gehring et al. 2017, sections 3.2 to 3.4.
+
+    Example:
+        >>> layers = [ConvS2SDecoderLayer(8, 16, width=3) for _ in range(2)]
+        >>> decoder = ConvS2SDecoder(50, 8, LearnedPositionalEncoding(20, 8), layers)
+        >>> z = torch.randn(1, 5, 8)
+        >>> state = decoder.start(z, torch.zeros_like(z), torch.ones(1, 5, dtype=torch.bool))
+        >>> decoder(torch.tensor([[1, 4, 3]]), state).shape
+        torch.Size([1, 3, 50])
     """
 
     def __init__(
@@ -159,19 +231,16 @@ class ConvS2SDecoder(SequenceDecoder):
     ):
         super().__init__()
         size = stack_size([layer.block.size for layer in layers])
-        words = [layer.W_d.out_features for layer in layers]
-        if set(words) != {embedding_size}:
-            raise ValueError(
-                f"words have {embedding_size} features, but those of the layers have {words}"
-            )
+        check_token_size(embedding_size, [layer.W_d.out_features for layer in layers])
+        check_same_scale([layer.sum_scale for layer in layers])
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
-        self.to_hidden = weight_normalised(nn.Linear(embedding_size, size), 1 - dropout)
+        self.to_hidden = WeightNormLinear(embedding_size, size, gain=1 - dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.to_embedding = weight_normalised(nn.Linear(size, embedding_size), 1.0)
-        self.output = weight_normalised(
-            nn.Linear(embedding_size, vocabulary_size), 1 - dropout
+        self.to_embedding = WeightNormLinear(size, embedding_size)
+        self.output = WeightNormLinear(
+            embedding_size, vocabulary_size, gain=1 - dropout
         )
 
     def start(
@@ -180,45 +249,71 @@ class ConvS2SDecoder(SequenceDecoder):
         embedded: Float[Tensor, "b k e"],
         mask: Bool[Tensor, "b k"],
     ) -> ConvS2SState:
-        """Keys z and values m √(1/m) (z + e) of the source, once for all layers and words."""
-        check_size("source", states, self.embedding.embedding_dim)
+        """Keys z and values m √(1/m) s (z + e) of the source, once for all layers and steps.
+
+        Raises:
+            TypeError: the mask is not boolean.
+            ValueError: it does not fit the states, or they are not of ``embedding_size``.
+        """
+        check_source(states, mask, self.embedding.embedding_dim)
+        self._clear_caches()
         key = scale_gradient(states, 1 / len(self.layers))
-        length = (
-            mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]
-        )  # of each sentence without its padding
-        memory = Memory(key, length * (1 / length).sqrt() * (key + embedded), mask)
+        m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
+        value = self.layers[0].sum_scale * (key + embedded)
+        memory = Memory(key, m * (1 / m).sqrt() * value, mask)
         before = tuple(
-            states.new_zeros(len(states), x.block.width - 1, x.block.size)
+            states.new_zeros(states.shape[0], x.block.width - 1, x.block.size)
             for x in self.layers
         )
-        return ConvS2SState(
-            before, memory, torch.zeros_like(mask[:, 0], dtype=torch.long)
-        )
+        position = torch.zeros_like(mask[:, 0], dtype=torch.long)
+        return ConvS2SState(before, memory, position)
 
     def run(
         self, tokens: Int[Tensor, "b t"], state: ConvS2SState
     ) -> tuple[Float[Tensor, "b t vocabulary"], ConvS2SState]:
-        """Scores of the word after each of ``tokens``, and the state after the last of them."""
+        """The logits after each of ``tokens``, and the state after the last of them."""
         embedded = self.dropout(self.position(self.embedding(tokens), state.position))
-        hidden, last = self.to_hidden(embedded), []
+        hidden, last = self.to_hidden(embedded), []  # (b, t, d)
         for layer, before in zip(self.layers, state.before, strict=True):
             hidden, inputs = layer(hidden, before, embedded, state.memory)
             last.append(inputs)
         logits = self.output(self.dropout(self.to_embedding(hidden)))
-        return logits, ConvS2SState(
-            tuple(last), state.memory, state.position + tokens.shape[1]
-        )
+        position = state.position + tokens.shape[1]
+        return logits, ConvS2SState(tuple(last), state.memory, position)
+
+    def _clear_caches(self) -> None:
+        """Normalise the weights anew for each source, whatever has changed them since."""
+        if torch.compiler.is_compiling():  # which has no caches
+            return
+        for module in self.modules():
+            if isinstance(module, WeightNormLinear):
+                module.clear_cache()
 
 
 class ConvS2S(EncoderDecoder):
-    """Encoder and decoder with as many layers each, all of one size and width.
+    """The convolutional encoder–decoder, with as many layers of one size on both sides.
 
-    Source: Gehring et al. 2017; the defaults are its model for English to Romanian (section 5.1). Others have
-    more layers on one side, which the two parts can be built with, and wider ones further up, which they
-    cannot. The defaults of dropout and of the longest sentence are ours.
+    Args:
+        source_vocabulary, target_vocabulary: the numbers of tokens.
+        embedding_size, hidden_size: dimensions of embeddings and layers.
+        layers: the number of layers on each side.
+        width: the width of all convolutions, which is odd.
+        dropout: dropout probability, below 1.
+        max_length: the number of positions.
+        sum_scale: as in :class:`ConvS2SDecoderLayer`; √½ is that of the authors' code.
 
     Raises:
-        ValueError: a size or the number of layers is below 1, the width is even, or dropout is 1.
+        TypeError: a size is not an integer.
+        ValueError: a size or ``layers`` is below 1, the width is even, or dropout is 1.
+
+    Source: Gehring et al. 2017. The defaults are those of its model for English–Romanian
+    (section 5.1), except dropout and ``max_length``, which are ours. The paper's larger
+    models have more or wider layers on one side: build the two parts for such a model.
+
+    Example:
+        >>> model = ConvS2S(100, 50, embedding_size=8, hidden_size=16, layers=2)
+        >>> model(torch.tensor([[5, 6, 7]]), torch.tensor([[1, 4]])).shape
+        torch.Size([1, 2, 50])
     """
 
     def __init__(
@@ -231,10 +326,12 @@ class ConvS2S(EncoderDecoder):
         width: int = 3,
         dropout: float = 0.1,
         max_length: int = 1024,
+        sum_scale: float = 1.0,
     ):
+        check_positive(layers=layers)
         blocks = [GatedConvolution(hidden_size, width, dropout) for _ in range(layers)]
-        looks = [
-            ConvS2SDecoderLayer(embedding_size, hidden_size, width, dropout)
+        decoder_layers = [
+            ConvS2SDecoderLayer(embedding_size, hidden_size, width, dropout, sum_scale)
             for _ in range(layers)
         ]
         positions = [
@@ -245,6 +342,6 @@ class ConvS2S(EncoderDecoder):
                 source_vocabulary, embedding_size, positions[0], blocks, dropout
             ),
             ConvS2SDecoder(
-                target_vocabulary, embedding_size, positions[1], looks, dropout
+                target_vocabulary, embedding_size, positions[1], decoder_layers, dropout
             ),
         )

@@ -1,4 +1,4 @@
-"""Effective approaches to attention-based neural machine translation (Luong, Pham and Manning 2015)."""
+"""Effective approaches to attention-based neural machine translation (Luong et al. 2015)."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from companion._checks import (
     check_kind,
     check_layers,
-    check_size,
+    check_positive,
+    check_source,
     check_target,
 )
 from companion.attention.base import Attention
@@ -19,13 +20,25 @@ from companion.layers.recurrent import deep_lstm, run_lstm, run_packed, source_m
 
 
 class LuongEncoder(nn.Module):
-    """A deep LSTM that reads forwards; the states of its last layer are what can be attended to.
+    """A deep unidirectional LSTM; the decoder attends to the hidden states of its last layer.
 
-    Source: Luong et al. 2015, section 3, where it has four layers. Deviation: dropout on the embedded words
-    and between the layers, if asked for.
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of a layer's hidden state and of its cell state.
+        layers: the number of layers.
+        dropout: dropout probability of the embeddings, and between layers.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
+        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
+
+    Source: Luong et al. 2015, sections 3 and 4.1, with four layers and a dropout of 0.2.
+
+    Example:
+        >>> encoder = LuongEncoder(100, 8, 16)
+        >>> states, mask, hidden, cell = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, hidden.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 2, 16]))
     """
 
     def __init__(
@@ -49,47 +62,73 @@ class LuongEncoder(nn.Module):
         Float[Tensor, "b layers h"],
         Float[Tensor, "b layers h"],
     ]:
-        """The states of each sentence, the mask of its words, and every layer's last state and cell.
+        """The last layer's hidden states, the source mask, and every layer's final h and c.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
+                a token is outside the vocabulary.
         """
         mask = source_mask(source)
-        states, (hidden, cell) = run_packed(
-            self.rnn, self.dropout(self.embedding(source)), mask
-        )
+        embedded = self.dropout(self.embedding(source))
+        states, (hidden, cell) = run_packed(self.rnn, embedded, mask)
         return states, mask, hidden.transpose(0, 1), cell.transpose(0, 1)
 
 
 class LuongState(NamedTuple):
-    """Between two words: the LSTM, the source, how many words were read, and h̃, which is at first zero."""
+    """The state of a :class:`LuongDecoder` before a time step.
+
+    ``hidden`` and ``cell`` are the LSTM's, ``position`` is the number of tokens read, and
+    ``attentional`` is the last step's h̃, at first zero.
+    """
 
     hidden: Float[Tensor, "b layers h"]
     cell: Float[Tensor, "b layers h"]
     memory: Memory
     position: Int[Tensor, " b"]
-    attentional: Float[Tensor, "b h"]
+    attentional: Float[Tensor, "b a"]
 
 
 class LuongDecoder(nn.Module):
-    """Move on, then look at the source, then choose the word.
+    """A deep LSTM that attends to the source with its new hidden state, then predicts.
 
     ::
 
-        h_t = LSTM(y_{t−1}, h_{t−1}),   from the encoder's last states
+        h_t = LSTM(y_{t−1}, h_{t−1}),   from the encoder's final states
         c_t = Σ_s a_t(s) h̄_s,   a_t = the attention's weights for the query h_t
         h̃_t = tanh(W_c [c_t; h_t]),   p(y_t) = softmax(W_s h̃_t)
 
-    Source: Luong et al. 2015, section 3. No look depends on another, so in training the LSTM runs in one call
-    and all words look at once. ``attention`` is the paper's *dot*, *general* or *concat*, which are ``Dot``,
-    ``Bilinear`` and ``Concat`` of :mod:`companion.attention.scores`, or one of :mod:`companion.attention.local`; ``output`` is
-    W_s. Deviations: dropout on the embedded words and between the layers, if asked for; and W_s starts with a
-    standard deviation of 0.2, for from the smaller numbers of ``nn.Linear`` training is far slower.
+    No attention step depends on another, so in training the LSTM runs once and all
+    positions attend at once. ``output`` is W_s.
+
+    Args:
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
+            their embeddings.
+        hidden_size, layers: as the encoder's, because its final states are the initial
+            ones here.
+        attention: the paper's *dot*, *general* and *concat* are ``Dot``, ``Bilinear`` and
+            ``Concat`` of :mod:`companion.attention.scores`; its *location*, *local-m* and
+            *local-p* are in :mod:`companion.attention.local`. One that depends on the
+            query's position is given t.
+        dropout: dropout probability of the embeddings, and between layers.
+        source_size: dimension of h̄_s; ``hidden_size`` if not given.
+        attentional_size: dimension of h̃; ``hidden_size`` if not given.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
-        TypeError: the attention is no :class:`~companion.attention.base.Attention`, or goes by the query's place
-            and is not of :mod:`companion.attention.local`.
+        TypeError: a size is not an integer, or the attention is no
+            :class:`~companion.attention.base.Attention`.
+        ValueError: a size is below 1.
+
+    Source: Luong et al. 2015, section 3.
+    Deviation: the paper initialises all parameters uniformly in ±0.1 (section 4.1); ours
+    start as PyTorch's, except W_s, whose standard deviation is 0.2, because training from
+    smaller numbers is far slower.
+
+    Example:
+        >>> from companion.attention import Bilinear
+        >>> encoder, decoder = LuongEncoder(100, 8, 16), LuongDecoder(50, 8, 16, Bilinear(16, 16))
+        >>> state = decoder.start(*encoder(torch.tensor([[5, 6, 7]])))
+        >>> decoder(torch.tensor([[1, 4]]), state).shape
+        torch.Size([1, 2, 50])
     """
 
     def __init__(
@@ -100,134 +139,154 @@ class LuongDecoder(nn.Module):
         attention: Attention,
         layers: int = 2,
         dropout: float = 0.0,
+        source_size: int | None = None,
+        attentional_size: int | None = None,
     ):
         super().__init__()
         check_kind(self, attention, Attention)
+        source = hidden_size if source_size is None else source_size
+        attentional = hidden_size if attentional_size is None else attentional_size
+        check_positive(
+            hidden_size=hidden_size, source_size=source, attentional_size=attentional
+        )
+        self.source_size = source
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
-        self.rnn = deep_lstm(
-            self.input_size(embedding_size, hidden_size), hidden_size, layers, dropout
-        )
-        self.W_c = nn.Linear(2 * hidden_size, hidden_size, bias=False)
-        self.output = nn.Linear(hidden_size, vocabulary_size, bias=False)
+        rnn_input_size = self.rnn_input_size(embedding_size, attentional)
+        self.rnn = deep_lstm(rnn_input_size, hidden_size, layers, dropout)
+        self.W_c = nn.Linear(source + hidden_size, attentional, bias=False)
+        self.output = nn.Linear(attentional, vocabulary_size, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise W_s again; the other layers have methods of their own."""
         nn.init.normal_(self.output.weight, std=0.2)
 
     @staticmethod
-    def input_size(embedding_size: int, hidden_size: int) -> int:
-        """How many features the LSTM reads at a step: here those of the word."""
+    def rnn_input_size(embedding_size: int, attentional_size: int) -> int:
+        """Dimension of :meth:`rnn_input`."""
         return embedding_size
+
+    def rnn_input(
+        self, embedded: Float[Tensor, "b e"], state: LuongState
+    ) -> Float[Tensor, "b d"]:
+        """The input of the LSTM at a time step: here the embedded token alone."""
+        return embedded
 
     def start(
         self,
-        states: Float[Tensor, "b k h"],
+        states: Float[Tensor, "b k s"],
         mask: Bool[Tensor, "b k"],
         hidden: Float[Tensor, "b layers h"],
         cell: Float[Tensor, "b layers h"],
     ) -> LuongState:
-        """Project the source, once, and go on from the encoder's last states, layer for layer.
+        """Project the source, once, and start from the encoder's final states.
 
         Raises:
-            ValueError: the encoder has another number of layers, or layers of another size.
+            TypeError: the mask is not boolean.
+            ValueError: it does not fit the states, they are not of ``source_size``, or
+                the encoder has another number of layers, or another hidden size.
         """
-        check_size("source", states, self.output.in_features)
+        check_source(states, mask, self.source_size)
         check_layers(self.rnn, hidden, cell)
         memory = Memory(*self.attention.project(states), mask)
         position = torch.zeros_like(mask[:, 0], dtype=torch.long)
-        return LuongState(
-            hidden, cell, memory, position, torch.zeros_like(states[:, 0])
-        )
+        attentional = states.new_zeros(states.shape[0], self.W_c.out_features)
+        return LuongState(hidden, cell, memory, position, attentional)
 
-    def _attention_inputs(
+    def attention_inputs(
         self, query: Float[Tensor, "b q h"], state: LuongState
     ) -> tuple[Tensor, ...]:
-        """Queries, keys, values, mask, and the position of each query in its sentence."""
+        """Queries, keys, values, mask and query positions, for consecutive time steps."""
         key, value, mask = state.memory
         steps = torch.arange(query.shape[1], device=query.device)
         return query, key, value, mask[:, None], state.position[:, None] + steps
 
     def combine(
-        self, context: Float[Tensor, "*b h"], hidden: Float[Tensor, "*b h"]
-    ) -> Float[Tensor, "*b h"]:
-        """The attentional state h̃, of what was found and who looked."""
+        self, context: Float[Tensor, "*b s"], hidden: Float[Tensor, "*b h"]
+    ) -> Float[Tensor, "*b a"]:
+        """The attentional state h̃, from the context and the hidden state."""
         return torch.tanh(self.W_c(torch.cat([context, hidden], -1)))
-
-    def rnn_input(
-        self, embedded: Float[Tensor, "b e"], state: LuongState
-    ) -> Float[Tensor, "b d"]:
-        """What the LSTM reads at a step: here the word alone."""
-        return embedded
 
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> tuple[LuongState, Float[Tensor, "b k"]]:
-        """The state after one more word, whose h̃ chooses the next, and where it looked."""
+        """One time step: the next state, whose h̃ predicts the next token, and the weights."""
         query, hidden, cell = run_lstm(
             self.rnn, self.rnn_input(embedded, state)[:, None], state.hidden, state.cell
-        )
-        context, weights = self.attention.attend(*self._attention_inputs(query, state))
+        )  # (b, 1, h), (b, layers, h), (b, layers, h)
+        context, weights = self.attention.attend(*self.attention_inputs(query, state))
         attentional = self.combine(context, query).squeeze(1)
-        return LuongState(
-            hidden, cell, state.memory, state.position + 1, attentional
-        ), weights.squeeze(1)
+        after = LuongState(hidden, cell, state.memory, state.position + 1, attentional)
+        return after, weights.squeeze(1)
 
     def step(self, token: Int[Tensor, " b"], state: LuongState) -> DecoderStep:
-        """Scores of the word after ``token``."""
+        """The logits after ``token``."""
         state, weights = self.recurrent_step(self.dropout(self.embedding(token)), state)
         return DecoderStep(self.output(state.attentional), state, weights)
 
     def forward(
         self, target: Int[Tensor, "b t"], state: LuongState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, which is given (teacher forcing), all at once.
+        """The logits after each token of ``target`` (teacher forcing), all at once.
 
         Raises:
-            ValueError: the target has no word, or another number of sentences than the source.
+            TypeError: the target does not hold integers.
+            ValueError: it has no token, or another batch size than the source.
         """
         check_target(target, state.hidden)
         embedded = self.dropout(self.embedding(target))
-        hidden, *_ = run_lstm(self.rnn, embedded, state.hidden, state.cell)
-        return self.output(
-            self.combine(self.attention(*self._attention_inputs(hidden, state)), hidden)
-        )
+        hidden, *_ = run_lstm(self.rnn, embedded, state.hidden, state.cell)  # (b, t, h)
+        context = self.attention(*self.attention_inputs(hidden, state))
+        return self.output(self.combine(context, hidden))
 
 
 class InputFeedingDecoder(LuongDecoder):
-    """The LSTM also reads h̃ of the step before, so that each look knows of the last: *input feeding*.
+    """Luong's decoder with *input feeding*: the LSTM also reads the h̃ of the last step.
 
     ::
 
         h_t = LSTM([y_{t−1}; h̃_{t−1}], h_{t−1}),   h̃_0 = 0
 
-    Source: Luong et al. 2015, section 3.3. Now each step waits for the one before, in training too; only the
-    output layer still sees all of them at once.
+    Each attention step now depends on the one before, so training is sequential too; only
+    the output layer is applied to all time steps at once.
 
     Raises:
-        ValueError, TypeError: as :class:`LuongDecoder`.
+        TypeError, ValueError: as :class:`LuongDecoder`.
+
+    Source: Luong et al. 2015, section 3.3.
+
+    Example:
+        >>> from companion.attention import Dot
+        >>> decoder = InputFeedingDecoder(50, 8, 16, Dot())
+        >>> decoder.rnn.input_size
+        24
     """
 
     @staticmethod
-    def input_size(embedding_size: int, hidden_size: int) -> int:
-        """The word's features and those of h̃."""
-        return embedding_size + hidden_size
+    def rnn_input_size(embedding_size: int, attentional_size: int) -> int:
+        """Dimension of token and h̃ together."""
+        return embedding_size + attentional_size
 
     def rnn_input(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> Float[Tensor, "b d"]:
-        """The word and the last h̃ side by side."""
+        """The embedded token and the last h̃ side by side."""
         return torch.cat([embedded, state.attentional], -1)
 
     def forward(
         self, target: Int[Tensor, "b t"], state: LuongState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, one step after another.
+        """The logits after each token of ``target`` (teacher forcing), step by step.
 
         Raises:
-            ValueError: the target has no word, or another number of sentences than the source.
+            TypeError: the target does not hold integers.
+            ValueError: it has no token, or another batch size than the source.
         """
         check_target(target, state.hidden)
         attentional = []
-        for word in self.dropout(self.embedding(target)).unbind(1):
-            state, _ = self.recurrent_step(word, state)
+        for token in self.dropout(self.embedding(target)).unbind(1):
+            state, _ = self.recurrent_step(token, state)
             attentional.append(state.attentional)
         return self.output(torch.stack(attentional, 1))

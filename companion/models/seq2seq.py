@@ -1,6 +1,7 @@
-"""Sequence to sequence: any encoder with any decoder, and the two pairs of 2014, Cho's and Sutskever's."""
+"""Sequence to sequence: any encoder with any decoder, and the first two pairs, Cho's and Sutskever's."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,10 @@ from torch.nn import functional
 from companion._checks import (
     check_even,
     check_layers,
+    check_pairs,
     check_positive,
+    check_rows,
+    check_sentences,
     check_size,
     check_target,
 )
@@ -19,6 +23,7 @@ from companion.data.vocabulary import BOS, PAD
 from companion.decoding.state import DecoderStep, tensors
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding
+from companion.layers.gru import pytorch_gru
 from companion.layers.recurrent import (
     deep_lstm,
     reverse,
@@ -29,40 +34,67 @@ from companion.layers.recurrent import (
 
 
 class SequenceDecoder(nn.Module, ABC):
-    """A decoder that reads a sentence in pieces of any length: all of it in training, or word by word.
+    """A decoder that reads any number of tokens at once: a whole target, or one token.
 
-    Both are one method: a subclass says in ``start`` where it begins, and in :meth:`run` how it goes on. A
-    step does not say where it looked, for the decoder looks nowhere, or in every layer; see
-    :func:`~companion.attention.recording.record_weights`.
+    A subclass defines ``start``, the state before the first token, and :meth:`run`. Its
+    steps return no attention weights, because it has none or has them in every layer;
+    :func:`~companion.attention.recording.record_weights` records them.
+
+    Example:
+        >>> class Bigrams(SequenceDecoder):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.table = nn.Embedding(5, 5)
+        ...     def start(self, states, mask):
+        ...         return states
+        ...     def run(self, tokens, state):
+        ...         return self.table(tokens), state
+        >>> decoder, target = Bigrams(), torch.tensor([[1, 4, 3]])
+        >>> state = decoder.start(torch.zeros(1, 2), None)
+        >>> step = decoder.step(target[:, 0], state)
+        >>> torch.equal(step.logits, decoder(target, state)[:, 0])
+        True
     """
 
     @abstractmethod
     def run(
         self, tokens: Int[Tensor, "b t"], state: Any
     ) -> tuple[Float[Tensor, "b t vocabulary"], Any]:
-        """Scores of the word after each of ``tokens``, and the state after the last of them."""
+        """The logits after each of ``tokens``, and the state after the last of them."""
 
     def forward(
         self, target: Int[Tensor, "b t"], state: Any
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target``, all steps in one call.
+        """The logits after each token of ``target`` (teacher forcing), all in one call.
 
         Raises:
-            ValueError: the target has no word, or another number of sentences than the source.
+            TypeError: the target does not hold integers.
+            ValueError: it has no token, or another batch size than the source.
         """
         check_target(target, tensors(state)[0])
         return self.run(target, state)[0]
 
     def step(self, token: Int[Tensor, " b"], state: Any) -> DecoderStep:
-        """Scores of the word after ``token``."""
+        """The logits after ``token``."""
         logits, state = self.run(token[:, None], state)
         return DecoderStep(logits.squeeze(1), state, None)
 
 
 class EncoderDecoder(nn.Module):
-    """An encoder joined to a decoder: what the one returns is what the other starts from.
+    """An encoder and a decoder, whose ``start`` takes what the encoder returns.
 
-    A source is whatever the encoder reads, one to a row: sentences as integers, or images.
+    Args:
+        encoder: from a batch of sources, sentences or images, to the arguments of the
+            decoder's ``start``.
+        decoder: has ``start``, ``step`` and a ``forward`` for teacher forcing.
+
+    Example:
+        >>> model = EncoderDecoder(ChoEncoder(100, 8, 16), ChoDecoder(50, 8, 16, 16))
+        >>> source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 9, 8, 2]])
+        >>> model(source, target[:, :-1]).shape
+        torch.Size([1, 3, 50])
+        >>> model.log_prob(source, target).shape
+        torch.Size([1])
     """
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module):
@@ -71,51 +103,43 @@ class EncoderDecoder(nn.Module):
         self.decoder: Any = decoder
 
     def start(self, source: Num[Tensor, "b ..."]) -> Any:
-        """Read the source: the decoder's state before the first word."""
+        """Encode the source: the decoder's state before the first token."""
         return self.decoder.start(*self.encoder(source))
 
     def step(self, token: Int[Tensor, " b"], state: Any) -> DecoderStep:
-        """Scores of the word after ``token``."""
+        """The logits after ``token``."""
         return self.decoder.step(token, state)
 
     def forward(
         self, source: Num[Tensor, "b ..."], target: Int[Tensor, "b t"]
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Scores of the word after each word of ``target`` (teacher forcing)."""
+        """The logits after each token of ``target`` (teacher forcing)."""
         return self.decoder(target, self.start(source))
 
     def log_prob(
         self, source: Num[Tensor, "b ..."], target: Int[Tensor, "b t"]
     ) -> Float[Tensor, " b"]:
-        """How probable each target is as the answer to its source, with gradients.
+        """The log-probability of each target given its source, with gradients.
 
         ::
 
             log p(y | x) = Σ_i log p(y_i | y_1, …, y_{i−1}, x)
 
-        A target begins with ``<bos>``, which is given, and ends with ``<eos>``, which counts; one without
-        ``<eos>`` is scored as a beginning. Padding does not count. In less than 32 bits, the logarithms and
-        their sum are still computed in 32.
+        Padding does not count. The logarithms and their sum are computed in at least 32
+        bits.
+
+        Args:
+            source: one source for each target.
+            target: ``<bos>``, which is given, then tokens, ``<eos>`` among them, which
+                count. A target without ``<eos>`` is scored as a prefix.
 
         Raises:
-            ValueError: there is not one target for each source, or one does not begin with ``<bos>``, has
-                nothing after it, or has padding before a word.
+            TypeError: the target does not hold integers.
+            ValueError: there is not one target for each source; or one does not begin
+                with ``<bos>``, has nothing after it, or has padding before a token.
         """
-        if len(source) != len(target):
-            raise ValueError(
-                f"there are {len(source)} sources, but {len(target)} targets"
-            )
-        words = target != PAD
-        sound = (
-            (target[:, :1] == BOS).all(1)
-            & words[:, 1:2].any(1)
-            & (words[:, 1:] <= words[:, :-1]).all(1)
-        )
-        if not sound.all():
-            raise ValueError(
-                f"a target is <bos> ({BOS}), words, and only then padding; but in {tuple(target.shape)} "
-                f"the rows {(~sound).nonzero().flatten().tolist()} are not so"
-            )
+        check_pairs("sources", source, "targets", target)
+        _check_whole(target)
         logits = self(source, target[:, :-1])
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
         return -functional.cross_entropy(
@@ -123,18 +147,47 @@ class EncoderDecoder(nn.Module):
         ).sum(1)
 
 
+def _check_whole(target: Tensor) -> None:
+    """Refuse targets that are not ``<bos>``, then tokens, and only then padding."""
+    check_sentences("a target", target)
+    tokens = target != PAD
+    sound = (
+        (target[:, :1] == BOS).all(1)
+        & tokens[:, 1:2].any(1)
+        & (tokens[:, 1:] <= tokens[:, :-1]).all(1)
+    )
+    problem = f"are not <bos> ({BOS}), tokens, and only then padding"
+    check_rows(sound, "targets", target.shape, problem)
+
+
 class ChoEncoder(nn.Module):
-    """A GRU that leaves one vector for the whole sentence.
+    """A GRU whose final hidden state becomes one vector for the whole sentence.
 
     ::
 
-        c = tanh(V h_T)
+        h_t = GRU(x_t, h_{t−1}),   c = tanh(V h_T)
 
-    Source: Cho et al. 2014, section 2.2 and appendix A.1.1. Deviation: PyTorch's GRU, which resets after
-    the matrix.
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of h and of c.
+        dropout: dropout probability of the embeddings.
+        gru: builds the network from its sizes,
+            :func:`~companion.layers.gru.pytorch_gru` or
+            :class:`~companion.layers.gru.ResetBeforeGRU`.
 
     Raises:
-        ValueError: a size is below 1.
+        TypeError, ValueError: a size is not an integer, or is below 1.
+
+    Source: Cho et al. 2014, section 2.2 and appendix A.1.1.
+    Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
+    default, after it, because it is far faster. ``gru=ResetBeforeGRU`` is the paper's.
+    Deviation: the paper has no dropout; we offer it on the embeddings.
+
+    Example:
+        >>> (context,) = ChoEncoder(100, 8, 16)(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> context.shape
+        torch.Size([2, 16])
     """
 
     def __init__(
@@ -143,46 +196,66 @@ class ChoEncoder(nn.Module):
         embedding_size: int,
         hidden_size: int,
         dropout: float = 0.0,
+        gru: Callable[..., nn.Module] = pytorch_gru,
     ):
         super().__init__()
         check_positive(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
-        self.rnn = nn.GRU(embedding_size, hidden_size, batch_first=True)
+        self.rnn = gru(embedding_size, hidden_size)
         self.V = nn.Linear(hidden_size, hidden_size)
 
     def forward(self, source: Int[Tensor, "b k"]) -> tuple[Float[Tensor, "b h"]]:
         """The vector of each sentence.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
+                a token is outside the vocabulary.
         """
-        embedded = self.dropout(self.embedding(source))
-        _, final = run_packed(self.rnn, embedded, source_mask(source))
+        mask = source_mask(source)
+        _, final = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return (torch.tanh(self.V(final[0])),)
 
 
 class ChoState(NamedTuple):
-    """Between two words: the recurrent state h', and the one vector that stands for the source."""
+    """The state of a :class:`ChoDecoder`: its hidden state h', and the source's vector."""
 
     hidden: Float[Tensor, "b h"]
     context: Float[Tensor, "b c"]
 
 
 class ChoDecoder(SequenceDecoder):
-    """A GRU that sees the same vector c at every word.
+    """A GRU that reads the source's vector c at every time step.
 
     ::
 
         h'_0 = tanh(V' c),   h'_t = GRU([y_{t−1}; c], h'_{t−1})
         p(y_t) = softmax(deep output of h'_t, y_{t−1}, c)
 
-    Source: Cho et al. 2014, section 2.2 and appendix A.1.2. The output is conditioned on the decoder's
-    own state h'. Half as many maxout units as ``hidden_size``, as in the paper. Deviation: PyTorch's GRU,
-    whose reset gate acts on the last state alone; the paper's acts on what c brings as well.
+    Args:
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of h'.
+        context_size: dimension of c.
+        dropout: dropout probability of the embeddings.
+        maxout_size: the number of maxout units; half of ``hidden_size`` if not given, as
+            in the paper.
+        gru: as in :class:`ChoEncoder`.
 
     Raises:
-        ValueError: a size is below 1, or ``hidden_size`` is odd, so that it cannot be halved.
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1; or ``hidden_size`` is odd and no ``maxout_size`` is
+            given.
+
+    Source: Cho et al. 2014, section 2.2 and appendix A.1.2.
+    Deviation: the paper has tanh(W y + r ∘ (U h' + C c)); here C c is outside the reset
+    gate, because a general GRU does not know which of its inputs is c.
+
+    Example:
+        >>> decoder = ChoDecoder(50, 8, 16, context_size=6)
+        >>> state = decoder.start(torch.randn(2, 6))
+        >>> decoder(torch.tensor([[1, 4, 5], [1, 7, 0]]), state).shape
+        torch.Size([2, 3, 50])
     """
 
     def __init__(
@@ -192,29 +265,33 @@ class ChoDecoder(SequenceDecoder):
         hidden_size: int,
         context_size: int,
         dropout: float = 0.0,
+        maxout_size: int | None = None,
+        gru: Callable[..., nn.Module] = pytorch_gru,
     ):
         super().__init__()
-        check_even(hidden_size=hidden_size)
-        check_positive(context_size=context_size)
+        if maxout_size is None:
+            check_even(hidden_size=hidden_size)
+            maxout_size = hidden_size // 2
+        check_positive(hidden_size=hidden_size, context_size=context_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.V = nn.Linear(context_size, hidden_size)
-        self.rnn = nn.GRU(embedding_size + context_size, hidden_size, batch_first=True)
+        self.rnn = gru(embedding_size + context_size, hidden_size)
         self.output = DeepOutput(
-            hidden_size, embedding_size, context_size, hidden_size // 2, vocabulary_size
+            hidden_size, embedding_size, context_size, maxout_size, vocabulary_size
         )
 
     def start(self, context: Float[Tensor, "b c"]) -> ChoState:
-        """Begin from the source's vector."""
+        """The state before the first token, from the source's vector."""
         check_size("context", context, self.V.in_features)
         return ChoState(torch.tanh(self.V(context)), context)
 
     def run(
         self, tokens: Int[Tensor, "b t"], state: ChoState
     ) -> tuple[Float[Tensor, "b t vocabulary"], ChoState]:
-        """Scores after each of ``tokens``, each chosen by the state h' that has read that token."""
+        """The logits after each of ``tokens``, from the state h' that has read it."""
         embedded = self.dropout(self.embedding(tokens))
-        context = state.context[:, None].expand(-1, tokens.shape[1], -1)
+        context = state.context[:, None].expand(-1, tokens.shape[1], -1)  # (b, t, c)
         hidden, final = self.rnn(
             torch.cat([embedded, context], -1), state.hidden[None].contiguous()
         )
@@ -222,20 +299,33 @@ class ChoDecoder(SequenceDecoder):
 
 
 class LSTMState(NamedTuple):
-    """Between two words: what each layer of a deep LSTM shows, and what it keeps in its cells."""
+    """The hidden states h and cell states c of all layers of an LSTM."""
 
     hidden: Float[Tensor, "b layers h"]
     cell: Float[Tensor, "b layers h"]
 
 
 class LSTMEncoder(nn.Module):
-    """A deep LSTM, of which the last state of every layer stands for the sentence.
+    """A deep LSTM whose final states, of every layer, encode the sentence.
 
-    Source: Sutskever et al. 2014, section 2, without the reversal: see :class:`SutskeverEncoder`.
-    Deviation: dropout on the embedded words and between the layers, if asked for.
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
+            their embeddings.
+        hidden_size: dimension of a layer's hidden state and of its cell state.
+        layers: the number of layers.
+        dropout: dropout probability of the embeddings, and between layers.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
+        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
+
+    Source: Sutskever et al. 2014, section 2, without the reversal of the source:
+    :class:`SutskeverEncoder` has it.
+    Deviation: the paper has no dropout; we offer it.
+
+    Example:
+        >>> state = LSTMEncoder(100, 8, 16, layers=3)(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> state.hidden.shape, state.cell.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 3, 16]))
     """
 
     def __init__(
@@ -252,48 +342,71 @@ class LSTMEncoder(nn.Module):
         self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
-        """Hidden states and cells after the last word of each sentence, of all layers.
+        """The states of all layers after the last token of each sentence.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
+                a token is outside the vocabulary.
         """
+        mask = source_mask(source)
         embedded = self.dropout(self.embedding(source))
-        _, (hidden, cell) = run_packed(self.rnn, embedded, source_mask(source))
+        _, (hidden, cell) = run_packed(self.rnn, embedded, mask)
         return LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
 
 
 class SutskeverEncoder(LSTMEncoder):
-    """The same, but every sentence is read from its last word to its first.
+    """A deep LSTM that reads each sentence from its last token to its first.
 
-    So the first words of source and target, which often belong together, come close to each other. Source:
-    Sutskever et al. 2014, section 3.3.
+    The first tokens of source and target, which often correspond, are then few time steps
+    apart.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
+        TypeError, ValueError: as :class:`LSTMEncoder`.
+
+    Source: Sutskever et al. 2014, section 3.3.
+
+    Example:
+        >>> forwards = SutskeverEncoder(100, 8, 16)(torch.tensor([[7, 6, 5]]))
+        >>> forwards.hidden.shape
+        torch.Size([1, 2, 16])
     """
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
-        """Hidden states and cells after the first word of each sentence, of all layers.
+        """The states of all layers after the first token of each sentence.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            TypeError, ValueError: as :class:`LSTMEncoder`'s.
         """
         return super().forward(reverse(source))
 
 
 class SutskeverDecoder(SequenceDecoder):
-    """A deep LSTM that goes on from where the encoder's stopped, and sees nothing else of the source.
+    """A deep LSTM that starts from the encoder's final states and has nothing else of the source.
 
     ::
 
-        h_0, c_0 = the encoder's last, in every layer;   h_t, c_t = LSTM(y_{t−1}, h_{t−1}, c_{t−1})
+        h_0, c_0 = the encoder's final states, layer by layer
+        h_t, c_t = LSTM(y_{t−1}, h_{t−1}, c_{t−1})
         p(y_t) = softmax(W h_t),   with h_t of the last layer
 
-    Source: Sutskever et al. 2014, sections 2 and 3.4, where it has four layers of 1000 cells. Deviations: a
-    bias beside W; dropout on the embedded words and between the layers, if asked for.
+    Args:
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
+            their embeddings.
+        hidden_size, layers: as the encoder's.
+        dropout: dropout probability of the embeddings, and between layers.
 
     Raises:
-        ValueError: a size or the number of layers is below 1.
+        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
+
+    Source: Sutskever et al. 2014, sections 2 and 3.4, with four layers of 1000 cells.
+    Deviation: W has a bias, as ``nn.Linear`` by default.
+    Deviation: the paper has no dropout; we offer it.
+
+    Example:
+        >>> encoder, decoder = SutskeverEncoder(100, 8, 16), SutskeverDecoder(50, 8, 16)
+        >>> state = decoder.start(*encoder(torch.tensor([[5, 6, 7]])))
+        >>> decoder.step(torch.tensor([1]), state).logits.shape
+        torch.Size([1, 50])
     """
 
     def __init__(
@@ -313,10 +426,10 @@ class SutskeverDecoder(SequenceDecoder):
     def start(
         self, hidden: Float[Tensor, "b layers h"], cell: Float[Tensor, "b layers h"]
     ) -> LSTMState:
-        """Begin from the encoder's last states, layer for layer.
+        """The state before the first token: the encoder's final states.
 
         Raises:
-            ValueError: the encoder has another number of layers, or layers of another size.
+            ValueError: the encoder has another number of layers, or another hidden size.
         """
         check_layers(self.rnn, hidden, cell)
         return LSTMState(hidden, cell)
@@ -324,8 +437,7 @@ class SutskeverDecoder(SequenceDecoder):
     def run(
         self, tokens: Int[Tensor, "b t"], state: LSTMState
     ) -> tuple[Float[Tensor, "b t vocabulary"], LSTMState]:
-        """Scores after each of ``tokens``."""
-        states, hidden, cell = run_lstm(
-            self.rnn, self.dropout(self.embedding(tokens)), *state
-        )
+        """The logits after each of ``tokens``."""
+        embedded = self.dropout(self.embedding(tokens))
+        states, hidden, cell = run_lstm(self.rnn, embedded, *state)
         return self.output(states), LSTMState(hidden, cell)

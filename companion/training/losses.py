@@ -11,7 +11,6 @@ from accelerate.utils import send_to_device
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.parametrize import cached
 
 from companion.data.batching import Batch
 from companion.data.examples import Labelled
@@ -80,7 +79,6 @@ class LabelSmoothing:
         return Loss(total, (following != PAD).sum())
 
 
-@cached()
 def free_running_loss(model: Any, batch: Batch) -> Loss:
     """The cross-entropy of the target tokens, each given the source and the words that the model wrote.
 

@@ -1,5 +1,4 @@
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -8,12 +7,14 @@ from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from companion.attention import record_weights
+from companion.data.batching import Batch
 from companion.decoding import beam_search, greedy, map_state, sample, tensors
 from companion.layers import (
     GatedConvolution,
     LearnedPositionalEncoding,
+    WeightNormLinear,
+    gated_convolution,
     scale_gradient,
-    weight_normalised,
 )
 from companion.models import (
     ConvS2S,
@@ -23,6 +24,7 @@ from companion.models import (
     EncoderDecoder,
     convs2s,
 )
+from companion.training import free_running_loss
 from tests.reference import gehring_2017, scalars
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 
@@ -30,6 +32,18 @@ from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 @pytest.fixture
 def model():
     return MODELS["convs2s"]()
+
+
+@pytest.fixture
+def normalised(monkeypatch):
+    """The shapes of all weights that have been normalised since."""
+    shapes, normalise = [], gated_convolution._normalise
+    monkeypatch.setattr(
+        gated_convolution,
+        "_normalise",
+        lambda g, v: shapes.append(v.shape) or normalise(g, v),
+    )
+    return shapes
 
 
 def build(**sizes):
@@ -51,30 +65,42 @@ def build(**sizes):
 
 @pytest.mark.parametrize(("layers", "width"), [(1, 1), (1, 3), (2, 3), (3, 5)])
 @pytest.mark.parametrize("padding", [0, 3])
-def test_the_whole_model_is_the_papers(layers, width, padding):
-    model = spread(build(layers=layers, width=width, dropout=0.0, max_length=16))
+@pytest.mark.parametrize("scale", [1.0, math.sqrt(0.5)], ids=["paper", "code"])
+def test_the_whole_model_is_the_papers_and_with_a_scale_the_authors_code(
+    layers, width, padding, scale
+):
+    sizes = {"layers": layers, "width": width, "max_length": 16}
+    model = spread(build(**sizes, dropout=0.0, sum_scale=scale))
     with record_weights(model) as maps:
         logits = model(nn.functional.pad(SOURCE, (0, padding)), TARGET)
     weights = [maps[f"decoder.layers.{layer}.attention"][0] for layer in range(layers)]
     for row, sentence in enumerate(sentences(SOURCE)):
         expected = gehring_2017.teacher_forced(
-            scalars.values(model), sentence.tolist(), TARGET[row].tolist()
+            scalars.values(model), sentence.tolist(), TARGET[row].tolist(), scale
         )
         close(logits[row], expected[0])
         close(torch.stack(weights)[:, row, :, : len(sentence)], expected[1])
-        assert all((look[row, :, len(sentence) :] == 0).all() for look in weights)
+        assert all((w[row, :, len(sentence) :] == 0).all() for w in weights)
 
 
-def test_a_block_is_pytorchs_convolution_with_a_gate_and_a_way_around():
+def test_the_scale_of_sums_is_one_by_default():
+    torch.manual_seed(0)
+    model = build(layers=2, dropout=0.0).double()
+    torch.manual_seed(0)
+    scaled = build(layers=2, dropout=0.0, sum_scale=1.0).double()
+    assert torch.equal(model(SOURCE, TARGET), scaled(SOURCE, TARGET))
+
+
+def test_a_block_is_pytorchs_convolution_with_a_gate_and_a_residual_connection():
     torch.manual_seed(0)
     block, convolution = (
         GatedConvolution(3, 5, dropout=0.0).double(),
         nn.Conv1d(3, 6, 5).double(),
     )
     convolution.weight.data = block.convolution.weight.detach().unflatten(1, (3, 5))
-    inputs, seen = torch.randn(2, 7, 3).double(), torch.randn(2, 11, 3).double()
-    gated = nn.functional.glu(convolution(seen.mT) - convolution.bias[:, None], 1).mT
-    close(block(inputs, seen), (gated + inputs) / math.sqrt(2))
+    inputs, padded = torch.randn(2, 7, 3).double(), torch.randn(2, 11, 3).double()
+    gated = nn.functional.glu(convolution(padded.mT) - convolution.bias[:, None], 1).mT
+    close(block(inputs, padded), (gated + inputs) / math.sqrt(2))
 
 
 def test_encoder_and_decoder_need_not_be_alike():
@@ -97,7 +123,7 @@ def test_encoder_and_decoder_need_not_be_alike():
     close(model(SOURCE, TARGET)[2], expected)
 
 
-def test_paddings_own_vector_and_place_do_not_matter(model):
+def test_the_embedding_and_positions_of_padding_do_not_matter(model):
     before = model(SOURCE, TARGET)[1]
     model.encoder.embedding.weight.data[0] = 1e3
     model.encoder.position.embedding.weight.data[2:] += (
@@ -106,11 +132,11 @@ def test_paddings_own_vector_and_place_do_not_matter(model):
     close(model(SOURCE, TARGET)[1], before)
 
 
-# What is seen
+# The receptive field
 
 
 @pytest.mark.parametrize(("layers", "width"), [(6, 5), (3, 3), (2, 1)])
-def test_a_state_sees_as_many_words_as_layers_and_width_allow(layers, width):
+def test_the_receptive_field_follows_from_layers_and_width(layers, width):
     torch.manual_seed(0)
     field = layers * (width - 1) + 1
     blocks = [GatedConvolution(4, width, dropout=0.0) for _ in range(layers)]
@@ -121,17 +147,19 @@ def test_a_state_sees_as_many_words_as_layers_and_width_allow(layers, width):
     decoder = ConvS2SDecoder(
         11, 3, LearnedPositionalEncoding(64, 3), layered, dropout=0.0
     )
-    tokens, seen = torch.randint(4, 11, (1, 51)), []
+    tokens, embeddings = torch.randint(4, 11, (1, 51)), []
     for part in (encoder, decoder):
         part.embedding.register_forward_hook(
-            lambda module, inputs, output: seen.append(output) or output.retain_grad()
+            lambda module, inputs, output: (
+                embeddings.append(output) or output.retain_grad()
+            )
         )
     states, embedded, mask = encoder(tokens)
     states[0, 25].sum().backward()
     logits = decoder(tokens, decoder.start(states.detach(), embedded.detach(), mask))
     logits[0, 40].sum().backward()
     around, past = [
-        words.grad[0].abs().sum(-1).nonzero().flatten().tolist() for words in seen
+        words.grad[0].abs().sum(-1).nonzero().flatten().tolist() for words in embeddings
     ]
     assert around == list(range(25 - field // 2, 25 + field // 2 + 1))
     assert past == list(range(41 - field, 41))
@@ -157,7 +185,7 @@ def test_teacher_forcing_goes_on_from_any_state(model):
     close(model.decoder(TARGET[:, 2:], state), model(SOURCE, TARGET)[:, 2:])
 
 
-def test_sentences_that_have_read_different_numbers_of_words_have_their_own_place(
+def test_sentences_that_have_read_different_numbers_of_tokens_have_their_own_positions(
     model,
 ):
     start = model.start(SOURCE)
@@ -170,7 +198,7 @@ def test_sentences_that_have_read_different_numbers_of_words_have_their_own_plac
     close(step.logits[1:], model.step(torch.full((3,), 4), later).logits[2:])
 
 
-def test_no_step_reads_again_what_was_read(model):
+def test_a_step_computes_one_position(model):
     lengths = []
     for layer in model.decoder.layers:
         layer.block.convolution.register_forward_hook(
@@ -180,28 +208,46 @@ def test_no_step_reads_again_what_was_read(model):
     assert set(lengths) == {1}
 
 
-@pytest.mark.parametrize("search", [greedy, sample, partial(beam_search, width=2)])
-def test_a_search_normalises_the_weights_once_and_the_next_one_anew(search, model):
-    normalised_weight = model.decoder.output.parametrizations.weight
-    made = []
-    normalised_weight[0].register_forward_hook(lambda *seen: made.append(seen))
-    search(model.step, model.start(SOURCE), 6)
-    assert len(made) == 1
-    with torch.no_grad():
-        normalised_weight.original0.zero_()
-        model.decoder.output.bias.zero_()
+SEARCHES = {
+    "greedy": greedy,
+    "sample": sample,
+    "beam": lambda *search: beam_search(*search, width=2),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_a_search_normalises_each_weight_once_and_the_next_one_anew(
+    search, model, normalised
+):
+    state = model.start(SOURCE)
+    normalised.clear()
+    search(model.step, state, 6)
+    assert len(normalised) == weights_of(model.decoder)
+    model.decoder.output.g.data.zero_()  # no version of PyTorch's changes by .data
+    model.decoder.output.bias.data.zero_()
     found = search(model.step, model.start(SOURCE), 1)
-    assert len(made) == 2
-    close(
-        found.log_probs.exp(), torch.full_like(found.log_probs, 1 / 5)
-    )  # five words, all alike
+    uniform = torch.full_like(found.log_probs, 1 / 5)  # over the five tokens
+    close(found.log_probs.exp(), uniform)
+
+
+@torch.no_grad()
+def test_a_loss_without_gradients_normalises_each_weight_of_the_decoder_once(
+    model, normalised
+):
+    free_running_loss(model, Batch(SOURCE, TARGET))
+    assert len(normalised) == weights_of(model)
+
+
+def weights_of(module):
+    """How many normalised weights a module has."""
+    return sum(isinstance(part, WeightNormLinear) for part in module.modules())
 
 
 # Scaling
 
 
 @pytest.mark.parametrize("layers", [1, 4])
-def test_the_gradient_of_the_encoders_states_is_shared_among_the_looks_and_that_of_its_words_is_not(
+def test_the_gradient_of_the_encoders_states_is_divided_by_the_layers_and_that_of_its_embeddings_is_not(
     layers, monkeypatch
 ):
     torch.manual_seed(0)
@@ -235,7 +281,7 @@ def test_gradients_are_right(layers):
     model = spread(build(layers=layers, dropout=0.0, max_length=8))
     part = (
         "" if layers == 1 else "decoder."
-    )  # with one look, nothing is scaled in the encoder either
+    )  # with one layer, nothing is scaled in the encoder either
     parameters = {
         name: x for name, x in model.named_parameters() if name.startswith(part)
     }
@@ -248,48 +294,32 @@ def test_gradients_are_right(layers):
     assert gradcheck(logits, tuple(parameters.values()), fast_mode=True)
 
 
-# The beginning
+# Initialisation
 
 
-def test_layers_begin_normalised_with_the_papers_spread():
+def test_blocks_start_with_the_papers_variance():
     torch.manual_seed(0)
     block = GatedConvolution(100, 5, dropout=0.2)
     assert block.convolution.weight.std().item() == pytest.approx(
         math.sqrt(4 * 0.8 / 500), rel=0.02
     )
     assert (block.convolution.bias == 0).all()
-    linear = weight_normalised(nn.Linear(400, 300), 1.0)
-    assert linear.weight.std().item() == pytest.approx(1 / 20, rel=0.02)
-    scale, direction = (
-        linear.parametrizations.weight.original0,
-        linear.parametrizations.weight.original1,
-    )
-    assert scale.shape == (300, 1)
-    torch.testing.assert_close(
-        linear.weight, direction * scale / direction.norm(dim=1, keepdim=True)
-    )
 
 
-def test_every_layer_but_the_lookup_tables_is_normalised():
-    plain = {
-        name
-        for name, module in build().named_modules()
-        if isinstance(module, nn.Linear | nn.Conv1d)
-        and not hasattr(module, "parametrizations")
-    }
-    assert plain == set()
+def test_every_layer_but_the_embeddings_is_normalised():
+    model = build()
+    assert not any(isinstance(x, nn.Linear | nn.Conv1d) for x in model.modules())
+    assert weights_of(model) == 20 * 3 + 20 + 5
 
 
-def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
+def test_layers_whose_inputs_have_dropout_start_with_smaller_weights():
     torch.manual_seed(0)
     model, dropped = (
         build(embedding_size=64, hidden_size=64, layers=2, width=1, dropout=0.6),
         {},
     )
     layers = {
-        name: x
-        for name, x in model.named_modules()
-        if isinstance(x, nn.Linear | nn.Conv1d)
+        name: x for name, x in model.named_modules() if isinstance(x, WeightNormLinear)
     }
     for name, layer in layers.items():
         layer.register_forward_hook(
@@ -301,11 +331,11 @@ def test_what_is_dropped_is_what_some_layers_read_and_these_begin_smaller():
     model(tokens, tokens)
     for name, layer in layers.items():
         kind = name.split(".")[-1]
-        share = 0.6 if kind in ("to_hidden", "convolution", "output") else 0
+        fraction = 0.6 if kind in ("to_hidden", "convolution", "output") else 0
         gain = 4 if kind == "convolution" else 1
-        assert dropped[name].item() == pytest.approx(share, abs=0.1 * share), name
+        assert dropped[name].item() == pytest.approx(fraction, abs=0.1 * fraction), name
         assert layer.weight.std().item() == pytest.approx(
-            math.sqrt(gain * (1 - share) / 64), rel=0.1
+            math.sqrt(gain * (1 - fraction) / 64), rel=0.1
         ), name
 
 
@@ -323,7 +353,7 @@ def test_the_papers_sizes_are_the_defaults():
     )
 
 
-def test_a_deep_stack_of_blocks_neither_fades_nor_explodes():
+def test_the_variance_of_a_deep_stack_neither_vanishes_nor_explodes():
     torch.manual_seed(0)
     blocks = [GatedConvolution(64, 3, dropout=0.0) for _ in range(20)]
     encoder = ConvS2SEncoder(
@@ -333,22 +363,20 @@ def test_a_deep_stack_of_blocks_neither_fades_nor_explodes():
     assert 0.2 < states.std() / embedded.std() < 2
 
 
-def test_the_context_keeps_the_size_of_a_single_word_where_all_weights_are_equal():
+def test_the_context_keeps_the_variance_of_one_token_where_all_weights_are_equal():
     torch.manual_seed(0)
     decoder = ConvS2SDecoder(
         5, 64, LearnedPositionalEncoding(1001, 64), [ConvS2SDecoderLayer(64, 64, 3)]
     )
     for length in (1, 10, 1000):
         source = torch.randn(1, length + 1, 64)
-        mask = (
-            torch.arange(length + 1)[None] < length
-        )  # one place is padding, and does not count
+        mask = torch.arange(length + 1)[None] < length  # the last position is padding
         memory = decoder.start(source, torch.zeros_like(source), mask).memory
         context = memory.value[0, :length].mean(0)
         assert context.std().item() == pytest.approx(1, rel=0.4)
 
 
-# What is wrong is said
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -356,7 +384,8 @@ def test_the_context_keeps_the_size_of_a_single_word_where_all_weights_are_equal
     [
         ({"width": 4}, "odd width, but one has 4"),
         ({"width": 0}, "width must be at least 1, not 0"),
-        ({"layers": 0}, r"layers of one size, but there are 0, of sizes \[\]"),
+        ({"layers": 0}, "layers must be at least 1, not 0"),
+        ({"sum_scale": 0.0}, r"sum_scale must be finite and above 0, not 0\.0"),
         ({"hidden_size": 0}, "size must be at least 1, not 0"),
         ({"embedding_size": 0}, "size must be at least 1, not 0"),
         ({"max_length": 0}, "max_length must be at least 1, not 0"),
@@ -367,7 +396,7 @@ def test_bad_sizes_are_errors(sizes, message):
         build(**sizes)
 
 
-def test_layers_that_do_not_fit_each_other_or_the_words_are_errors():
+def test_layers_that_do_not_fit_each_other_or_the_embeddings_are_errors():
     with pytest.raises(
         ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"
     ):
@@ -390,13 +419,20 @@ def test_layers_that_do_not_fit_each_other_or_the_words_are_errors():
         ConvS2SDecoder(5, 3, LearnedPositionalEncoding(9, 3), [])
     with pytest.raises(
         ValueError,
-        match=r"words have 3 features, but those of the layers have \[3, 1\]",
+        match=r"tokens have 3 features, but those of the layers have \[3, 1\]",
     ):
         ConvS2SDecoder(
             5,
             3,
             LearnedPositionalEncoding(9, 3),
             [ConvS2SDecoderLayer(3, 4, 3), ConvS2SDecoderLayer(1, 4, 3)],
+        )
+    with pytest.raises(ValueError, match=r"need one sum_scale, not \[1\.0, 0\.5\]"):
+        ConvS2SDecoder(
+            5,
+            3,
+            LearnedPositionalEncoding(9, 3),
+            [ConvS2SDecoderLayer(3, 4, 3, sum_scale=scale) for scale in (1.0, 0.5)],
         )
 
 
@@ -430,7 +466,7 @@ def test_an_encoder_of_another_size_is_an_error(model):
         model.decoder.start(*other(SOURCE))
 
 
-def test_where_all_of_a_source_is_masked_nothing_is_seen(model):
+def test_a_fully_masked_source_gives_finite_logits_and_no_gradient(model):
     z, e = (
         torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True),
         torch.randn(2, 3, 3).double(),

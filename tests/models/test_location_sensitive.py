@@ -89,6 +89,6 @@ def test_previous_weights_of_another_length_are_an_error(attention):
 @pytest.mark.usefixtures("unchecked")
 def test_its_decoder_needs_it():
     with pytest.raises(
-        TypeError, match="LocationDecoder needs LocationSensitive, not Additive"
+        TypeError, match="LocationSensitiveDecoder needs LocationSensitive, not Additive"
     ):
         LocationSensitiveDecoder(5, 3, 4, 6, Additive(4, 6, 2))

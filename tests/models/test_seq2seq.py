@@ -283,8 +283,8 @@ def test_log_prob_is_summed_in_32_bits(how):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (WHOLE[:2], "3 sources, but 2 targets"),
-        (WHOLE[:, :1], r"<bos> \(1\), words.* \(3, 1\) the rows \[0, 1, 2\]"),
+        (WHOLE[:2], "3 sources and 2 targets do not make pairs"),
+        (WHOLE[:, :1], r"\(3, 1\) the rows \[0, 1, 2\] are not <bos> \(1\), tokens"),
         (WHOLE[:, :0], r"\(3, 0\) the rows \[0, 1, 2\]"),
         (WHOLE * torch.tensor([[1], [0], [1]]), r"\(3, 5\) the rows \[1\]"),
         (WHOLE * (torch.arange(5) != 2), r"\(3, 5\) the rows \[0\]"),

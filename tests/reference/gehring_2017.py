@@ -17,19 +17,17 @@ from tests.reference.scalars import (
 
 def weight_normalised(parameters):
     """w = g v / |v| for each output   (Salimans and Kingma 2016, equation 2)"""
-    scales, directions = parameters["parametrizations.weight.original0"], []
-    for (scale,), direction in zip(
-        scales, parameters["parametrizations.weight.original1"], strict=True
-    ):
-        norm = math.sqrt(dot(direction, direction))
-        directions.append([scale * x / norm for x in direction])
-    return {"weight": directions, "bias": parameters["bias"]}
+    weight = []
+    for (g,), v in zip(parameters["g"], parameters["v"], strict=True):
+        norm = math.sqrt(dot(v, v))
+        weight.append([g * x / norm for x in v])
+    return {"weight": weight, "bias": parameters["bias"]}
 
 
 def block_width(parameters):
     """The width of a convolution that maps windows of d-dimensional vectors to 2d outputs."""
-    weight = parameters["convolution.parametrizations.weight.original1"]
-    return len(weight[0]) // (len(weight) // 2)
+    v = parameters["convolution.v"]
+    return len(v[0]) // (len(v) // 2)
 
 
 def gated_block(parameters, inputs, before, after):
@@ -57,10 +55,16 @@ def with_positions(parameters, tokens):
     return [add(words[token], positions[j]) for j, token in enumerate(tokens)]
 
 
-def teacher_forced(parameters, source, target):
+def scaled_sum(scale, x, y):
+    """s (x + y), where the authors' code has s = √½ and the paper 1"""
+    return [scale * a for a in add(x, y)]
+
+
+def teacher_forced(parameters, source, target, scale=1.0):
     """Logits after each token of ``target``, and each layer's weights   (sections 3.2 to 3.4).
 
-    d_i = W_d h_i + b_d + g_i,   a_ij = softmax(d_i · z_j),   c_i = m √(1/m) Σ_j a_ij (z_j + e_j)
+    d_i = s (W_d h_i + b_d + g_i),   a_ij = softmax(d_i · z_j)
+    c_i = m √(1/m) Σ_j a_ij s (z_j + e_j),   output_i = s (h_i + W_c c_i + b_c)
     """
     encoder, decoder = part(parameters, "encoder"), part(parameters, "decoder")
     e, g = with_positions(encoder, source), with_positions(decoder, target)
@@ -69,14 +73,17 @@ def teacher_forced(parameters, source, target):
         around = block_width(block) // 2
         z = gated_block(block, z, around, around)
     z = [linear(weight_normalised(part(encoder, "to_embedding")), x) for x in z]
-    values, m = [add(x, y) for x, y in zip(z, e, strict=True)], len(source)
+    values, m = (
+        [scaled_sum(scale, *pair) for pair in zip(z, e, strict=True)],
+        len(source),
+    )
     h = [linear(weight_normalised(part(decoder, "to_hidden")), x) for x in g]
     alphas = []
     for layer in layers(part(decoder, "layers")):
         block = part(layer, "block")
         h = gated_block(block, h, block_width(block) - 1, 0)
         queries = [
-            add(linear(weight_normalised(part(layer, "W_d")), x), y)
+            scaled_sum(scale, linear(weight_normalised(part(layer, "W_d")), x), y)
             for x, y in zip(h, g, strict=True)
         ]
         alphas.append([softmax([dot(d, x) for x in z]) for d in queries])
@@ -84,7 +91,7 @@ def teacher_forced(parameters, source, target):
             [m * math.sqrt(1 / m) * x for x in context(a, values)] for a in alphas[-1]
         ]
         h = [
-            add(x, linear(weight_normalised(part(layer, "W_c")), c))
+            scaled_sum(scale, x, linear(weight_normalised(part(layer, "W_c")), c))
             for x, c in zip(h, contexts, strict=True)
         ]
     h = [linear(weight_normalised(part(decoder, "to_embedding")), x) for x in h]

@@ -72,12 +72,3 @@ def test_label_smoothing_spreads_a_share_over_all_words(share):
 def test_a_share_that_is_none_is_an_error(share):
     with pytest.raises(ValueError, match=f"at least 0 and below 1, not {share}"):
         LabelSmoothing(share)
-
-
-def test_the_free_running_loss_normalises_each_weight_once():
-    model, made = MODELS["convs2s"](), []
-    model.decoder.output.parametrizations.weight[0].register_forward_hook(
-        lambda *seen: made.append(seen)
-    )
-    free_running_loss(model, Batch(SOURCE, TARGET))
-    assert len(made) == 1
