@@ -3,12 +3,19 @@ import torch
 from torch.autograd import gradcheck
 
 from companion.attention import mean_pooling
-from companion.models import ABCNN1, ABCNN2, ABCNN3, BCNN, SentenceStates, match_scores
+from companion.models import (
+    ABCNN1,
+    ABCNN2,
+    ABCNN3,
+    BCNN,
+    PairClassifier,
+    SentenceStates,
+    match_scores,
+)
 from tests.reference import scalars, yin_2016
 from tests.tiny import close, spread
 
-# ABCNN: pairs of sentences of 4 and 6, 1 and 3, and 6 and 1 words.
-
+# Pairs of sentences of 4 and 6, 1 and 3, and 6 and 1 words.
 LEFT, RIGHT = [4, 1, 6], [6, 3, 1]
 BLOCKS = {
     "bcnn": (lambda: spread(BCNN(3, 5, width=3)), False, False),
@@ -45,7 +52,7 @@ def words(sentences, row):
 
 
 @blocks
-def test_a_block_is_the_papers(build, before, after):
+def test_a_block_equals_the_papers_equations(build, before, after):
     block = build()
     left, right = pair(padding=2)
     first, second = block(left, right)
@@ -59,12 +66,12 @@ def test_a_block_is_the_papers(build, before, after):
 
 
 @blocks
-def test_what_comes_out_are_sentences_of_the_same_words(build, before, after):
-    for given, made in zip(pair(), build()(*pair()), strict=True):
-        assert torch.equal(made.mask, given.mask)
-        assert made.states.shape == (*given.mask.shape, 5)
-        assert not made.states[~made.mask].any()
-        assert made.states[made.mask].all()
+def test_a_block_keeps_the_length_and_padding_of_a_sentence(build, before, after):
+    for side_in, side_out in zip(pair(), build()(*pair()), strict=True):
+        assert torch.equal(side_out.mask, side_in.mask)
+        assert side_out.states.shape == (*side_in.mask.shape, 5)
+        assert not side_out.states[~side_out.mask].any()
+        assert side_out.states[side_out.mask].all()
 
 
 @blocks
@@ -96,7 +103,7 @@ def test_a_convolution_makes_phrases(build, before, after):
 
 
 @blocks
-def test_the_sides_may_be_exchanged(build, before, after):
+def test_a_block_is_symmetric_in_its_two_sides(build, before, after):
     block, (left, right) = build(), pair()
     for found, expected in zip(
         block(right, left), reversed(block(left, right)), strict=True
@@ -105,13 +112,13 @@ def test_the_sides_may_be_exchanged(build, before, after):
 
 
 @blocks
-def test_only_attention_lets_a_sentence_see_the_other(build, before, after):
+def test_only_with_attention_does_a_sentence_depend_on_the_other(build, before, after):
     block, (left, right) = build(), pair()
     other = right._replace(states=right.states + 1.0)
-    seen = not torch.allclose(
+    same = torch.allclose(
         block(left, right)[0].states, block(left, other)[0].states, atol=1e-6
     )
-    assert seen == (before or after)
+    assert same == (not before and not after)
 
 
 def test_a_stack_of_blocks():
@@ -130,7 +137,7 @@ def test_a_stack_of_blocks():
 
 
 @blocks
-def test_gradients_of_a_block_are_right_and_zero_at_padding(build, before, after):
+def test_gradients_of_a_block_are_correct_and_zero_at_padding(build, before, after):
     block, (left, right) = build(), pair(padding=1)
     states = left.states.requires_grad_(), right.states.requires_grad_()
     parameters = tuple(block.parameters())
@@ -151,7 +158,7 @@ def test_gradients_of_a_block_are_right_and_zero_at_padding(build, before, after
 
 
 @blocks
-def test_a_sentence_beside_itself_has_finite_gradients(build, before, after):
+def test_a_sentence_paired_with_itself_has_finite_gradients(build, before, after):
     block, left = build(), side(LEFT)
     left.states.requires_grad_()
     first, second = block(left, left)
@@ -183,7 +190,7 @@ def test_a_block_of_no_pair(build, before, after):
     ]
 
 
-def test_the_match_of_words():
+def test_match_scores_of_known_distances():
     left = SentenceStates(
         torch.tensor([[[0.0, 0.0], [3.0, 4.0]]]), torch.tensor([[True, True]])
     )
@@ -241,7 +248,7 @@ def test_sentences_that_do_not_fit_are_an_error(build, before, after):
 
 
 @pytest.mark.parametrize("kind", [ABCNN1, ABCNN3])
-def test_a_sentence_beyond_the_longest_is_an_error_but_its_padding_is_not(kind):
+def test_words_beyond_max_length_are_an_error_but_padding_is_not(kind):
     block = spread(kind(3, 5, 3, max_length=5))
     with pytest.raises(ValueError, match="a sentence has 6 words, but max_length is 5"):
         block(*pair())
@@ -262,3 +269,153 @@ def test_a_sentence_beyond_the_longest_is_an_error_but_its_padding_is_not(kind):
 def test_sizes_below_one_are_an_error(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+TEXTS = torch.tensor([[4, 7, 5, 6], [9, 0, 0, 0], [8, 8, 4, 0]])
+OTHERS = torch.tensor([[5, 0, 0], [6, 4, 10], [7, 9, 0]])
+CLASSIFIER_BLOCKS = {
+    "bcnn": (lambda size, channels: BCNN(size, channels, 3), False, False),
+    "abcnn-1": (lambda size, channels: ABCNN1(size, channels, 3, 4), True, False),
+    "abcnn-2": (lambda size, channels: ABCNN2(size, channels, 3), False, True),
+    "abcnn-3": (lambda size, channels: ABCNN3(size, channels, 3, 4), True, True),
+}
+
+
+def tokens_of(row):
+    return [token for token in row.tolist() if token]
+
+
+def compared(left, right):
+    x, y = (
+        [sum(column) / len(side) for column in zip(*side, strict=True)]
+        for side in (left, right)
+    )
+    return [a * b for a, b in zip(x, y, strict=True)] + [
+        abs(a - b) for a, b in zip(x, y, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "before", "after"), CLASSIFIER_BLOCKS.values(), ids=CLASSIFIER_BLOCKS
+)
+def test_a_pair_is_compared_after_every_block(build, before, after):
+    model = spread(PairClassifier(11, [build(6, 5), build(5, 2)], classes=3))
+    logits, parameters = model(TEXTS, OTHERS), scalars.values(model)
+    for row, texts in enumerate(zip(TEXTS, OTHERS, strict=True)):
+        sides = [
+            [parameters["encoder.embedding.weight"][token] for token in tokens_of(text)]
+            for text in texts
+        ]
+        features = compared(*sides)
+        for block in ("blocks.0", "blocks.1"):
+            sides = yin_2016.abcnn(
+                scalars.part(parameters, block), *sides, before, after
+            )
+            features += compared(*sides)
+        close(logits[row], scalars.linear(scalars.part(parameters, "W"), features))
+
+
+@pytest.mark.parametrize(
+    ("build", "before", "after"), CLASSIFIER_BLOCKS.values(), ids=CLASSIFIER_BLOCKS
+)
+def test_the_classifier_is_symmetric_in_its_two_texts(build, before, after):
+    model = spread(PairClassifier(11, [build(6, 5)], classes=3))
+    close(model(TEXTS, OTHERS), model(OTHERS, TEXTS))
+
+
+def test_word_vectors_are_initialised_far_apart_and_padding_at_zero():
+    torch.manual_seed(0)
+    weight = PairClassifier(200, [BCNN(50, 2, 3)], classes=2).encoder.embedding.weight
+    assert weight[1:].std().item() == pytest.approx(0.5, rel=0.05)
+    assert not weight[0].any()
+
+
+def test_a_pair_with_an_empty_side_is_an_error():
+    with pytest.raises(ValueError, match=r"rows \[0\] are empty"):
+        PairClassifier(11, [BCNN(6, 5, 3)], 2)(torch.tensor([[4]]), torch.tensor([[0]]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("count", [1, 2])
+def test_texts_that_make_no_pairs_are_an_error(count):
+    with pytest.raises(
+        ValueError, match=f"3 left and {count} right sentences do not make pairs"
+    ):
+        PairClassifier(11, [BCNN(6, 5, 3)], 2)(TEXTS, OTHERS[:count])
+
+
+def test_blocks_that_do_not_fit_are_an_error():
+    with pytest.raises(
+        ValueError, match="5 channels is followed by one that reads 6 features"
+    ):
+        PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2)
+
+
+def test_a_classifier_without_blocks_is_an_error():
+    with pytest.raises(ValueError, match="blocks must be at least 1, not 0"):
+        PairClassifier(11, [], classes=2)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["3", None, 2.5])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda size: BCNN(size, 5, 3),
+        lambda size: ABCNN2(3, size, 3),
+        lambda size: ABCNN1(3, 5, size, 6),
+        lambda size: ABCNN3(3, 5, 3, size),
+        lambda size: PairClassifier(11, [BCNN(3, 5, 3)], size),
+        lambda size: PairClassifier(size, [BCNN(3, 5, 3)], 2),
+    ],
+)
+def test_sizes_that_are_no_integers_are_errors(build, size):
+    with pytest.raises(TypeError, match=f"must be an integer, not {size!r}"):
+        build(size)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_texts_of_another_shape_or_dtype_are_errors():
+    model = PairClassifier(11, [BCNN(6, 5, 3)], 2)
+    for left, right in ((TEXTS[0], OTHERS[:1]), (TEXTS[:3], OTHERS[:, 0])):
+        with pytest.raises(ValueError, match=r"not \(\d,\)|do not make pairs"):
+            model(left, right)
+    for left, right in ((TEXTS.float(), OTHERS), (TEXTS, OTHERS.float())):
+        with pytest.raises(TypeError, match=r"integers, not torch\.float32"):
+            model(left, right)
+
+
+def build_classifier():
+    blocks = [ABCNN1(6, 5, 3, max_length=20), ABCNN3(5, 2, 3, max_length=20)]
+    return PairClassifier(11, blocks, classes=3)
+
+
+def test_reset_parameters_initialises_everything_again():
+    torch.manual_seed(0)
+    model = build_classifier()
+    for parameter in model.parameters():
+        parameter.data.fill_(7)
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    for name, parameter in model.named_parameters():
+        assert (parameter != 7).all(), name
+    embedding = model.encoder.embedding.weight
+    assert embedding[1:].std().item() == pytest.approx(0.5, rel=0.2)
+    assert not embedding[0].any()
+    for block in model.blocks:
+        bound = block.W_0.shape[1] ** -0.5
+        assert 0.5 * bound < block.W_0.abs().max() <= bound
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_exported_classifier_takes_other_batches_and_lengths():
+    model = spread(build_classifier())
+    batch, m, n = (
+        torch.export.Dim(name, min=2, max=16) for name in ("batch", "m", "n")
+    )
+    exported = torch.export.export(
+        model, (TEXTS, OTHERS), dynamic_shapes=({0: batch, 1: m}, {0: batch, 1: n})
+    ).module()
+    for left, right in ((TEXTS, OTHERS), (OTHERS[:2], TEXTS[:2, :2])):
+        close(exported(left, right), model(left, right))
