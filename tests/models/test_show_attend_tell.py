@@ -40,8 +40,8 @@ def encoder():
     return spread(ImageEncoder(SIZE))
 
 
-def plain(decoder):
-    """Its parameters by the names of a decoder with soft attention."""
+def soft_parameters(decoder):
+    """The parameters of a hard captioner by the names of a soft one."""
     named = scalars.values(decoder)
     return {
         name.replace("attention.attention.", "attention."): value
@@ -52,7 +52,7 @@ def plain(decoder):
 # The encoder
 
 
-def test_the_annotations_are_those_of_the_loops():
+def test_annotations_equal_those_of_scalar_loops():
     model = encoder()
     found, mask = model(images(1))
     close(found[0], xu_2015.annotations(scalars.values(model), images(1)[0].tolist()))
@@ -61,7 +61,7 @@ def test_the_annotations_are_those_of_the_loops():
     assert mask.all()
 
 
-def test_a_field_sees_its_pixels_and_their_neighbourhood():
+def test_the_receptive_field_of_a_region_is_its_pixels_and_three_more_a_side():
     model, image = encoder(), images(1).requires_grad_()
     annotations, _ = model(image)
     (gradient,) = torch.autograd.grad(
@@ -72,23 +72,23 @@ def test_a_field_sees_its_pixels_and_their_neighbourhood():
     assert 20 - 3 <= columns.min() < 20 < 23 < columns.max() <= 23 + 3
 
 
-def test_an_images_annotations_do_not_depend_on_the_others():
+def test_an_image_does_not_depend_on_the_others_of_its_batch():
     model = encoder()
-    together, _ = model(images(2))
-    close(together[1:], model(images(2)[1:])[0])
+    batched, _ = model(images(2))
+    close(batched[1:], model(images(2)[1:])[0])
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     "shape", [(2, 1, 32, 31), (2, 3, 32, 32), (2, 32, 32), (2, 1, 28, 28)]
 )
-def test_images_of_another_size_are_errors_with_the_numbers(shape):
+def test_images_of_another_shape_are_errors(shape):
     numbers = ", ".join(map(str, shape))
     with pytest.raises(ValueError, match=rf"\(b, 1, 32, 32\), not \({numbers}\)"):
         ImageEncoder()(torch.zeros(shape))
 
 
-def test_too_few_features_are_an_error():
+def test_fewer_than_three_features_are_an_error():
     with pytest.raises(ValueError, match=r"at least 3, .* not 2"):
         ImageEncoder(2)
 
@@ -96,21 +96,21 @@ def test_too_few_features_are_an_error():
 # The decoder
 
 
-def test_it_is_the_papers_on_images():
+def test_the_captioner_equals_the_papers_equations_on_images():
     model, read = soft(), encoder()
     annotations, mask = read(images(3))
-    logits, look = model.trace(TARGET, model.start(annotations, mask))
+    logits, attended = model.trace(TARGET, model.start(annotations, mask))
     for row in range(3):
         expected, weights = xu_2015.teacher_forced(
             scalars.values(model), annotations[row].tolist(), TARGET[row].tolist()
         )
         close(logits[row], expected)
-        close(look.weights[row], weights)
-        close(look.entropy[row], [scalars.entropy(w) for w in weights])
-    assert not look.log_prob.any()
+        close(attended.weights[row], weights)
+        close(attended.entropy[row], [scalars.entropy(w) for w in weights])
+    assert not attended.log_prob.any()
 
 
-def test_it_is_the_papers_on_sentences_with_padding():
+def test_the_captioner_equals_the_papers_equations_on_padded_sentences():
     model = captioner()
     parameters = scalars.values(model)
     logits = model(SOURCE, TARGET)
@@ -124,56 +124,58 @@ def test_it_is_the_papers_on_sentences_with_padding():
         close(logits[row], expected)
 
 
-def test_an_image_without_places_brings_no_context_and_no_nan():
+def test_a_fully_masked_image_gives_a_zero_context_and_no_nan():
     model, states = soft(), torch.randn(2, 5, SIZE, dtype=torch.float64)
     mask = torch.tensor([[True] * 5, [False] * 5])
-    logits, look = model.trace(TARGET[:2], model.start(states, mask))
+    logits, attended = model.trace(TARGET[:2], model.start(states, mask))
     assert logits.isfinite().all()
-    assert not look.weights[1].any()
+    assert not attended.weights[1].any()
     close(logits[:1], model(TARGET[:1], model.start(states[:1], mask[:1])))
 
 
-def test_the_gate_is_one_number_a_step():
+def test_the_gate_is_a_scalar_for_each_step():
     model = soft()
     state = model.start(*encoder()(images()))
     after = model.step(torch.tensor([1, 3]), state).state
-    seen = (after.attended.weights[:, None] @ state.memory.value).squeeze(1)
-    gate = (after.context / seen)[
-        :, -1:
-    ]  # the last feature, the column; others may be 0
-    close(after.context, gate * seen)
-    assert (seen != 0).sum(1).min() > 2
+    average = (after.attended.weights[:, None] @ state.memory.value).squeeze(1)
+    # Of the last feature, the column, because others may be 0.
+    gate = (after.context / average)[:, -1:]
+    close(after.context, gate * average)
+    assert (average != 0).sum(1).min() > 2
     assert ((gate > 0) & (gate < 1)).all()
     assert gate[0] != gate[1]
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_hard_captioner_is_the_papers_where_it_looked(training):
+def test_the_hard_captioner_equals_the_papers_equations_for_its_samples(training):
     torch.manual_seed(0)
     model = hard().train(training)
     annotations, mask = encoder()(images(3))
-    logits, look = model.trace(TARGET, model.start(annotations, mask))
-    assert look.weights.sum(-1).eq(1).all()
+    logits, attended = model.trace(TARGET, model.start(annotations, mask))
+    assert attended.weights.sum(-1).eq(1).all()
     for row in range(3):
-        looks = look.weights[row].tolist()
+        samples = attended.weights[row].tolist()
         expected, alpha = xu_2015.teacher_forced(
-            plain(model), annotations[row].tolist(), TARGET[row].tolist(), looks
+            soft_parameters(model),
+            annotations[row].tolist(),
+            TARGET[row].tolist(),
+            samples,
         )
         close(logits[row], expected)
-        places = [weights.index(1) for weights in looks]
-        chances = torch.tensor(
-            [a[i] for a, i in zip(alpha, places, strict=True)], dtype=torch.float64
+        regions = [weights.index(1) for weights in samples]
+        probabilities = torch.tensor(
+            [a[i] for a, i in zip(alpha, regions, strict=True)], dtype=torch.float64
         )
-        close(look.log_prob[row], chances.log())
-        close(look.entropy[row], [scalars.entropy(a) for a in alpha])
+        close(attended.log_prob[row], probabilities.log())
+        close(attended.entropy[row], [scalars.entropy(a) for a in alpha])
         if not training:
-            assert places == [a.index(max(a)) for a in alpha]
+            assert regions == [a.index(max(a)) for a in alpha]
 
 
 @pytest.mark.parametrize(
     "make", [hard, lambda: hard(HalfAndHalf)], ids=["hard", "half and half"]
 )
-def test_at_evaluation_stepwise_is_teacher_forced_and_searches_agree(make):
+def test_at_evaluation_steps_equal_teacher_forcing_and_searches_agree(make):
     model = make().eval()
     start = model.start(*encoder()(images(3)))
     state, logits = start, []
@@ -188,41 +190,41 @@ def test_at_evaluation_stepwise_is_teacher_forced_and_searches_agree(make):
     assert ((best.weights == 0) | (best.weights == 1)).all()
 
 
-def test_in_training_looks_differ_and_all_parameters_learn():
+def test_in_training_samples_differ_and_all_parameters_get_gradients():
     model = hard(HalfAndHalf)
     torch.manual_seed(0)
     start = model.start(*encoder()(images(3)))
-    looks = {
+    samples = {
         tuple(model.trace(TARGET, start)[1].weights.argmax(-1).flatten().tolist())
         for _ in range(10)
     }
-    assert len(looks) > 1
-    logits, look = model.trace(TARGET, start)
-    (logits.square().sum() + look.log_prob.sum()).backward()
+    assert len(samples) > 1
+    logits, attended = model.trace(TARGET, start)
+    (logits.square().sum() + attended.log_prob.sum()).backward()
     assert all(p.grad.any() for p in model.parameters())
 
 
-def test_a_gumbel_softmax_serves_as_its_attention():
+def test_a_gumbel_softmax_can_be_its_attention():
     torch.manual_seed(0)
     attention = StraightThroughGumbel(Additive(HIDDEN, SIZE, 7))
     model = spread(Captioner(WORDS, EMBEDDING, HIDDEN, SIZE, attention))
-    logits, look = model.trace(TARGET, model.start(*encoder()(images(3))))
-    assert ((look.weights == 0) | (look.weights == 1)).all()
+    logits, attended = model.trace(TARGET, model.start(*encoder()(images(3))))
+    assert ((attended.weights == 0) | (attended.weights == 1)).all()
     logits.square().sum().backward()
     assert all(p.grad.any() for p in model.parameters())
 
 
-def test_a_hardened_captioner_draws_by_the_weights_of_the_soft_one():
+def test_a_captioner_made_hard_samples_from_the_weights_of_the_soft_one():
     model = soft()
-    drawn = to_hard_attention(model).eval()
+    hardened = to_hard_attention(model).eval()
     start, target = model.start(*encoder()(images(3))), TARGET[:, :1]
-    _, look = drawn.trace(target, start)
+    _, attended = hardened.trace(target, start)
     _, expected = model.trace(target, start)
-    assert torch.equal(look.weights.argmax(-1), expected.weights.argmax(-1))
-    close(look.entropy, expected.entropy)
+    assert torch.equal(attended.weights.argmax(-1), expected.weights.argmax(-1))
+    close(attended.entropy, expected.entropy)
     with torch.no_grad():
-        drawn.attention.attention.v.zero_()
-        drawn.W_h.weight.zero_()
+        hardened.attention.attention.v.zero_()
+        hardened.W_h.weight.zero_()
     assert model.attention.v.all()
     assert model.W_h.weight.any()
     parameters = {
@@ -237,7 +239,7 @@ def test_a_hardened_captioner_draws_by_the_weights_of_the_soft_one():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_hardened_captioner_trains_if_the_soft_one_does(training):
+def test_a_captioner_made_hard_is_in_the_mode_of_the_soft_one(training):
     assert {
         part.training for part in to_hard_attention(soft().train(training)).modules()
     } == {training}
@@ -252,7 +254,7 @@ def test_an_encoder_decoder_takes_images():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_each_captioner_needs_its_attention():
+def test_each_captioner_needs_its_type_of_attention():
     attention = Additive(HIDDEN, SIZE, 7)
     with pytest.raises(
         TypeError, match="HardCaptioner needs HardAttention, not Additive"
@@ -280,3 +282,45 @@ def test_annotations_and_targets_that_do_not_fit_are_errors():
             ValueError, match=rf"\({len(target)}, {target.shape[1]}\) does not fit 2"
         ):
             model(target, start)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["6", None, 2.5])
+def test_sizes_that_are_no_integers_are_errors(size):
+    with pytest.raises(TypeError, match=f"size must be an integer, not {size!r}"):
+        ImageEncoder(size)
+    for sizes in ((size, 3, 4, 6), (5, size, 4, 6), (5, 3, size, 6), (5, 3, 4, size)):
+        with pytest.raises(TypeError, match=f"_size must be an integer, not {size!r}"):
+            Captioner(*sizes, Additive(4, 6, 7))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_annotations_and_masks_of_another_shape_or_dtype_are_errors():
+    model, annotations = soft(), torch.zeros(2, 9, SIZE, dtype=torch.float64)
+    mask = torch.ones(2, 9, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"\(b, k, 6\), not \(9, 6\)"):
+        model.start(annotations[0], mask[0])
+    with pytest.raises(ValueError, match=r"needs a mask of \(2, 9\), not \(2, 8\)"):
+        model.start(annotations, mask[:, 1:])
+    with pytest.raises(ValueError, match=r"\(2, 0, 6\) is empty"):
+        model.start(annotations[:, :0], mask[:, :0])
+    with pytest.raises(TypeError, match=r"must be boolean.*not torch\.float64"):
+        model.start(annotations, mask.double())
+
+
+class EncoderAndCaptioner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.captioner = ImageEncoder(SIZE), soft()
+
+    def forward(self, images, target):
+        return self.captioner(target, self.captioner.start(*self.encoder(images)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_exported_captioner_takes_another_batch():
+    model, batch = spread(EncoderAndCaptioner()), torch.export.Dim("batch", min=2)
+    exported = torch.export.export(
+        model, (images(3), TARGET), dynamic_shapes=({0: batch}, {0: batch})
+    ).module()
+    close(exported(images(2), TARGET[:2]), model(images(2), TARGET[:2]))
