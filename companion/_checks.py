@@ -17,8 +17,12 @@ from torch import Tensor, nn
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
     """Refuse states whose mask is not boolean (TypeError) or of another shape.
 
-    An empty sequence is refused as well (ValueError).
+    States that are not a sequence of vectors, or an empty one, are refused as well.
     """
+    if states.ndim < 2:
+        raise ValueError(
+            f"the {name} needs a shape (*batch, length, features), not {tuple(states.shape)}"
+        )
     if mask.dtype != torch.bool:
         raise TypeError(
             f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"

@@ -1,13 +1,19 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 from torch.autograd import gradcheck
 
-from companion._checks import check_places, check_size
-from companion.attention import Additive, Attention, masked_softmax, record_weights
-from companion.attention.base import uniform_parameter
+from companion._checks import (
+    check_last_positions,
+    check_odd,
+    check_positive,
+    check_size,
+    query_positions,
+)
+from companion.attention import Attention, masked_softmax
+from companion.attention.base import reset_uniform, uniform_parameter
 from tests.reference.scalars import softmax
 
 few = settings(deadline=None, max_examples=30)
@@ -22,25 +28,15 @@ class Dot(Attention):
         return query @ key.mT
 
 
-class Fused(Dot):
-    """Its forward says so when it is called, instead of computing anything."""
+class Nearest(Attention):
+    """Its scores depend on positions alone."""
 
-    def forward(self, query, key, value, mask=None):
-        return torch.full_like(query[..., :1], 99).expand(
-            *query.shape[:-1], value.shape[-1]
-        )
+    uses_query_position = True
 
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = Dot()
-        self.layers = nn.ModuleList([Fused()])
-
-    def forward(self, x, mask):
-        x = self.first(x, x, value=x, mask=mask)
-        x = self.first(x, x, x)
-        return self.layers[0](x, key=x, value=2 * x, mask=mask)
+    def score(self, query, key, query_position=None):
+        i = query_positions(query, key.shape[-2], query_position)
+        j = torch.arange(key.shape[-2])
+        return -(i[..., None] - j).abs().to(query).expand(*query.shape[:-1], -1)
 
 
 # masked_softmax
@@ -60,7 +56,7 @@ def test_masked_softmax_is_the_formula(row):
 
 @few
 @given(st.lists(numbers, min_size=1, max_size=7))
-def test_without_a_mask_everything_may_be_attended_to(scores):
+def test_without_a_mask_every_position_is_attended_to(scores):
     scores = torch.tensor(scores, dtype=torch.float64)
     expected = torch.tensor(softmax(scores.tolist()), dtype=torch.float64)
     torch.testing.assert_close(masked_softmax(scores), expected)
@@ -70,9 +66,10 @@ def test_without_a_mask_everything_may_be_attended_to(scores):
 
 
 @pytest.mark.parametrize(
-    "shape", [(), (1,), (7,), (5, 1), (5, 7), (1, 5, 7), (3, 1, 7), (3, 5, 7)]
+    "shape",
+    [(1,), (7,), (5, 1), (5, 7), (1, 7), (1, 5, 7), (3, 1, 7), (3, 5, 1), (3, 5, 7)],
 )
-def test_a_mask_broadcasts_to_the_scores(shape):
+def test_a_mask_of_the_scores_rank_or_of_queries_and_keys_broadcasts(shape):
     torch.manual_seed(0)
     scores, mask = torch.randn(3, 5, 7), torch.rand(shape) < 0.6
     weights, full = masked_softmax(scores, mask), mask.expand(3, 5, 7)
@@ -82,7 +79,7 @@ def test_a_mask_broadcasts_to_the_scores(shape):
             torch.testing.assert_close(weights[b, q], torch.tensor(expected))
 
 
-def test_an_empty_row_is_zero_and_so_is_its_gradient():
+def test_a_fully_masked_row_and_its_gradient_are_zero():
     scores = torch.randn(3, 5, requires_grad=True)
     mask = torch.tensor([[True] * 5, [False] * 5, [False, True, True, False, False]])
     weights = masked_softmax(scores, mask)
@@ -94,8 +91,17 @@ def test_an_empty_row_is_zero_and_so_is_its_gradient():
     assert (scores.grad[0] != 0).all()
 
 
+def test_a_fully_masked_row_passes_anomaly_detection():
+    scores = torch.randn(2, 3, 5, requires_grad=True)
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[1, 2] = False
+    with torch.autograd.set_detect_anomaly(True):
+        masked_softmax(scores, mask).pow(2).sum().backward()
+    assert torch.equal(scores.grad[1, 2], torch.zeros(5))
+
+
 @pytest.mark.parametrize("masked", [torch.inf, -torch.inf, torch.nan, 1e30])
-def test_whatever_stands_at_a_masked_place_does_not_matter(masked):
+def test_the_score_of_a_masked_position_has_no_effect(masked):
     scores = torch.tensor([1.0, masked, -2.0])
     weights = masked_softmax(scores, torch.tensor([True, False, True]))
     torch.testing.assert_close(
@@ -104,7 +110,7 @@ def test_whatever_stands_at_a_masked_place_does_not_matter(masked):
 
 
 @pytest.mark.parametrize("score", [-1e4, -1e9, -1e30])
-def test_a_masked_place_stays_out_however_low_the_other_scores(score):
+def test_a_masked_position_has_weight_zero_however_low_the_other_scores(score):
     weights = masked_softmax(
         torch.tensor([score, 0.0, score]), torch.tensor([True, False, True])
     )
@@ -114,7 +120,7 @@ def test_a_masked_place_stays_out_however_low_the_other_scores(score):
 @pytest.mark.parametrize(
     "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 )
-def test_large_scores_do_not_overflow_and_the_dtype_stays(dtype):
+def test_large_scores_do_not_overflow_and_keep_their_dtype(dtype):
     weights = masked_softmax(
         torch.tensor([3e4, 3e4, -3e4], dtype=dtype), torch.tensor([True, True, True])
     )
@@ -122,7 +128,7 @@ def test_large_scores_do_not_overflow_and_the_dtype_stays(dtype):
     assert weights.tolist() == [0.5, 0.5, 0]
 
 
-def test_masked_softmax_gradient():
+def test_the_gradient_of_masked_softmax_is_right():
     scores = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[True, False, True, True, False], [False] * 5, [True] * 5])
     assert gradcheck(lambda x: masked_softmax(x, mask), scores)
@@ -135,157 +141,247 @@ def test_a_mask_that_is_not_boolean_is_an_error(dtype):
         masked_softmax(torch.randn(3, 5), torch.ones(3, 5, dtype=dtype))
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("mask", [True, [True, False]])
+def test_a_mask_that_is_not_a_tensor_is_an_error(mask):
+    with pytest.raises(TypeError, match=f"it is a {type(mask).__name__}"):
+        masked_softmax(torch.zeros(1, 2), mask)
+
+
 @pytest.mark.parametrize(
-    "shape", [(4,), (2, 5), (5, 3), (3, 5, 1), (1, 3, 5), (0,), (3, 0)]
+    "shape", [(), (4,), (2, 5), (5, 3), (3, 5, 1), (1, 3, 5), (0,), (3, 0)]
 )
 def test_a_mask_that_does_not_fit_is_an_error(shape):
     with pytest.raises(
         ValueError,
-        match=r"shape \({}.*scores of \(3, 5\)".format(", ".join(map(str, shape))),
+        match=r"shape \({}.*scores of shape \(3, 5\)".format(
+            ", ".join(map(str, shape))
+        ),
     ):
         masked_softmax(torch.randn(3, 5), torch.ones(shape, dtype=torch.bool))
 
 
-def test_nothing_to_attend_to_is_an_error():
-    with pytest.raises(ValueError, match=r"\(3, 0\)"):
+@pytest.mark.parametrize(
+    ("scores", "mask"),
+    [
+        ((3, 5, 7), (3, 7)),  # a source mask (b, k)
+        ((5, 5, 7), (5, 7)),  # the same, where b = q
+        ((7, 7, 7), (7, 7)),
+        ((5, 2, 5, 7), (5, 7)),  # with heads
+        ((3, 2, 5, 7), (3, 5, 7)),  # a mask per sequence, of all heads
+    ],
+)
+def test_a_mask_of_rank_two_with_a_batch_is_an_error_that_says_what_to_write(
+    scores, mask
+):
+    with pytest.raises(ValueError, match=r"mask\[:, None\]"):
+        masked_softmax(torch.randn(scores), torch.ones(mask, dtype=torch.bool))
+
+
+def test_the_axes_of_an_ambiguous_mask_can_be_named():
+    torch.manual_seed(0)
+    scores, mask = torch.randn(5, 5, 7), torch.rand(5, 7) < 0.6
+    of_batch, of_queries = (
+        masked_softmax(scores, mask[:, None]),
+        masked_softmax(scores, mask[None]),
+    )
+    for b in range(5):
+        for q in range(5):
+            row = scores[b, q].tolist()
+            torch.testing.assert_close(
+                of_batch[b, q], torch.tensor(softmax(row, mask[b].tolist()))
+            )
+            torch.testing.assert_close(
+                of_queries[b, q], torch.tensor(softmax(row, mask[q].tolist()))
+            )
+
+
+def test_a_source_without_a_key_is_an_error():
+    with pytest.raises(ValueError, match=r"\(3, 0\) have no key"):
         masked_softmax(torch.randn(3, 0))
 
 
 # Attention
 
 
-def test_a_mechanism_must_say_how_it_scores():
+def test_a_mechanism_must_define_its_score():
     with pytest.raises(TypeError, match="score"):
         Attention()
 
 
-def test_the_source_is_key_and_value_unless_told():
+def test_key_and_value_are_the_source_by_default():
     source = torch.randn(2, 3, 5)
     key, value = Dot().project(source)
     assert key is source
     assert value is source
 
 
+def test_attend_returns_the_context_of_forward_and_the_weights():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, 3, 5), torch.randn(2, 4, 5), torch.randn(2, 4, 6)
+    mask = torch.rand(2, 3, 4) < 0.6
+    context, weights = Dot().attend(query, key, value, mask)
+    assert torch.equal(context, Dot()(query, key, value, mask))
+    assert torch.equal(weights, Dot().weights(query, key, mask))
+
+
+def test_only_a_mechanism_that_uses_the_query_position_gets_it():
+    query, key = torch.zeros(2, 3, 5), torch.zeros(2, 4, 5)
+    position = torch.tensor([0, 3, 1])
+    assert torch.equal(
+        Dot().weights(query, key, None, position), torch.full((2, 3, 4), 0.25)
+    )
+    found = Nearest().weights(query, key, None, position)
+    assert torch.equal(found.argmax(-1), position.expand(2, 3))
+
+
 @pytest.mark.usefixtures("unchecked")
-def test_keys_and_values_come_in_pairs():
+def test_each_key_needs_one_value():
     with pytest.raises(ValueError, match="5 keys but 4 values"):
         Dot()(torch.randn(2, 3, 7), torch.randn(2, 5, 7), torch.randn(2, 4, 7))
 
 
-def test_check_size():
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("query", "key", "value", "message"),
+    [
+        (
+            (2, 3, 7),
+            (4, 5, 7),
+            (4, 5, 7),
+            r"query and key .*\(2, 3, 7\) and \(4, 5, 7\)",
+        ),
+        (
+            (2, 3, 7),
+            (2, 5, 7),
+            (4, 5, 7),
+            r"query and value .*\(2, 3, 7\) and \(4, 5, 7\)",
+        ),
+        (
+            (1, 3, 7),
+            (2, 5, 7),
+            (4, 5, 7),
+            r"key and value .*\(2, 5, 7\) and \(4, 5, 7\)",
+        ),
+        ((7,), (2, 5, 7), (2, 5, 7), r"the query needs a shape .*not \(7,\)"),
+        ((2, 3, 7), (7,), (2, 5, 7), r"the key needs a shape .*not \(7,\)"),
+        ((2, 3, 7), (2, 5, 7), (5,), r"the value needs a shape .*not \(5,\)"),
+        ((2, 3, 0), (2, 5, 0), (2, 5, 7), r"at least one feature, not \(2, 3, 0\)"),
+        ((2, 3, 7), (2, 5, 7), (2, 5, 0), r"at least one feature, not \(2, 5, 0\)"),
+    ],
+)
+def test_inputs_whose_shapes_do_not_fit_are_an_error_with_the_numbers(
+    query, key, value, message
+):
+    inputs = [torch.randn(shape) for shape in (query, key, value)]
+    for call in (Dot(), Dot().attend):
+        with pytest.raises(ValueError, match=message):
+            call(*inputs)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_batch_of_one_broadcasts():
+    key = torch.randn(4, 5, 7)
+    assert Dot()(torch.randn(1, 3, 7), key, key).shape == (4, 3, 7)
+    assert Dot()(torch.randn(0, 3, 7), key[:0], key[:0]).shape == (0, 3, 7)
+
+
+# query_position
+
+
+def test_queries_are_by_default_the_last_positions():
+    query = torch.randn(2, 3, 5)
+    assert query_positions(query, 7, None).tolist() == [4, 5, 6]
+    assert query_positions(query, 3, None).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("position", [[1, 4, 2], [[1, 4, 2], [0, 3, 6]], [[1], [3]]])
+def test_positions_are_one_row_for_all_or_one_for_each_sequence(position):
+    position = torch.tensor(position)
+    assert query_positions(torch.randn(2, 3, 5), 7, position) is position
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        (3, "must be a tensor of integers, not 3"),
+        (torch.tensor([0.0, 1.0, 2.0]), r"must hold integers, not torch\.float32"),
+        (torch.tensor([True, False, True]), r"must hold integers, not torch\.bool"),
+    ],
+)
+def test_positions_that_are_not_integers_are_an_error(position, message):
+    with pytest.raises(TypeError, match=f"query_position {message}"):
+        query_positions(torch.randn(2, 3, 5), 7, position)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 3), (2, 2), (1, 2, 3)])
+def test_positions_that_do_not_fit_the_queries_are_an_error(shape):
+    with pytest.raises(
+        ValueError, match=r"query_position of shape \(.*\) does not fit .*\(2, 3, 5\)"
+    ):
+        query_positions(torch.randn(2, 3, 5), 7, torch.zeros(shape, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (4, 4), (3, 4), (4, 0), (0, 4)])
+def test_as_many_queries_as_keys_can_be_the_last_positions(queries, keys):
+    check_last_positions(queries, keys)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 4), (2, 1)])
+def test_more_queries_than_keys_need_explicit_positions(queries, keys):
+    with pytest.raises(
+        ValueError,
+        match=f"{queries} queries cannot be the last positions of {keys} keys: give",
+    ):
+        check_last_positions(queries, keys)
+    position = torch.arange(queries)
+    assert query_positions(torch.randn(queries, 3), keys, position) is position
+
+
+# Sizes
+
+
+def test_another_number_of_features_is_an_error():
     check_size("query", torch.randn(3, 5), 5)
     with pytest.raises(ValueError, match="query has 5 features, but 3 were announced"):
         check_size("query", torch.randn(3, 5), 3)
 
 
-def test_parameters_begin_as_those_of_a_linear_layer_with_as_many_inputs():
-    drawn = uniform_parameter(300, 16)
-    assert (drawn.shape, drawn.requires_grad) == ((300, 16), True)
-    assert -0.25 <= drawn.min() < -0.24
-    assert 0.24 < drawn.max() <= 0.25
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (4, 4), (3, 4), (4, 0), (0, 4)])
-def test_queries_are_among_the_keys_or_see_nothing(queries, keys):
-    check_places(queries, keys)
-
-
-def test_more_queries_than_keys_have_no_place():
-    with pytest.raises(
-        ValueError, match="5 queries cannot be among the positions of 4 keys"
-    ):
-        check_places(5, 4)
-    with pytest.raises(
-        ValueError, match="2 queries cannot be among the positions of 1 keys"
-    ):
-        check_places(2, 1)
-
-
-# record_weights
-
-
-def test_record_weights_sees_every_call_under_the_modules_name():
-    torch.manual_seed(0)
-    model, x, mask = (
-        Model(),
-        torch.randn(2, 3, 5, requires_grad=True),
-        torch.tensor([True, False, True]),
-    )
-    with record_weights(model) as maps:
-        output = model(x, mask)
-    first = masked_softmax(x @ x.mT, mask)
-    y = first @ x
-    second = masked_softmax(y @ y.mT)
-    z = second @ y
-    third = masked_softmax(z @ z.mT, mask)
-    assert maps.keys() == {"first", "layers.0"}
-    for found, expected in zip(
-        maps["first"] + maps["layers.0"], [first, second, third], strict=True
-    ):
-        assert not found.requires_grad
-        torch.testing.assert_close(found, expected.detach())
-    torch.testing.assert_close(
-        output, third @ (2 * z)
-    )  # by the definition, although its forward is fused
-
-
-def test_record_weights_leaves_nothing_behind_even_after_an_error():
-    model, x = Model(), torch.randn(2, 3, 5)
-    before = [set(vars(module)) for module in model.modules()]
-    with (
-        pytest.raises(ValueError, match=r"shape \(4,\)"),
-        record_weights(model) as maps,
-    ):
-        model(x, torch.ones(4).bool())
-    assert [set(vars(module)) for module in model.modules()] == before
-    assert (model(x, None) == 99).all()  # its fused forward again
-    assert maps == {"first": [], "layers.0": []}
-
-
-def test_record_weights_keeps_the_gradient_of_the_model():
-    model, x = Dot(), torch.randn(2, 3, 5, requires_grad=True)
-    (expected,) = torch.autograd.grad(model(x, x, x).square().sum(), x)
-    with record_weights(model):
-        (found,) = torch.autograd.grad(model(x, x, x).square().sum(), x)
-    torch.testing.assert_close(found, expected)
-
-
-def test_a_model_without_attention_has_no_maps():
-    with record_weights(nn.Linear(2, 3)) as maps:
-        pass
-    assert maps == {}
-
-
-def test_an_empty_row_passes_anomaly_detection():
-    scores = torch.randn(2, 3, 5, requires_grad=True)
-    mask = torch.ones(2, 3, 5, dtype=torch.bool)
-    mask[1, 2] = False
-    with torch.autograd.set_detect_anomaly(True):
-        masked_softmax(scores, mask).pow(2).sum().backward()
-    assert torch.equal(scores.grad[1, 2], torch.zeros(5))
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["3", None, 2.5, 3.0, True, [3]])
+@pytest.mark.parametrize("check", [check_positive, check_odd])
+def test_a_size_that_is_not_an_integer_is_an_error(check, size):
+    with pytest.raises(TypeError, match="d_model must be an integer, not "):
+        check(d_model=size)
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("mask", [True, [True, False]])
-def test_a_mask_that_is_no_tensor_is_a_type_error(mask):
-    with pytest.raises(TypeError, match=f"it is a {type(mask).__name__}"):
-        masked_softmax(torch.zeros(1, 2), mask)
+@pytest.mark.parametrize("size", [1, 3, np.int64(5), np.int32(7)])
+def test_sizes_may_be_integers_of_numpy(size):
+    check_positive(d_model=size)
+    check_odd(d_model=size)
 
 
-def test_recording_twice_at_once_and_over_a_patched_forward_leaves_the_model_as_it_was():
-    attention = Additive(3, 3, 2)
-    query, source = torch.randn(2, 3), torch.randn(4, 3)
-    key, value = attention.project(source)
-    calls, forward = [], attention.forward
-    attention.forward = lambda *args: calls.append(1) or forward(*args)
-    patched = attention.forward
-    with record_weights(attention) as outer:
-        with record_weights(attention) as inner:
-            attention(query, key, value)
-        attention(query, key, value)
-    assert len(inner[""]) == 1
-    assert len(outer[""]) == 2
-    assert attention.forward is patched
-    attention(query, key, value)
-    assert calls == [1]
-    assert "weights" not in vars(attention)
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_size_below_one_is_an_error(size):
+    with pytest.raises(ValueError, match=f"d_model must be at least 1, not {size}"):
+        check_positive(d_model=size)
+
+
+# Initialisation
+
+
+def test_parameters_are_initialised_as_those_of_a_linear_layer():
+    found = uniform_parameter(300, 16)
+    assert (found.shape, found.requires_grad) == ((300, 16), True)
+    assert -0.25 <= found.min() < -0.24
+    assert 0.24 < found.max() <= 0.25
+
+
+def test_a_parameter_is_reset_in_place_without_a_gradient():
+    parameter = uniform_parameter(16)
+    before = parameter.clone()
+    assert reset_uniform(parameter) is parameter
+    assert parameter.is_leaf
+    assert not torch.equal(parameter, before)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from companion.attention import (
     MLP,
@@ -10,6 +11,7 @@ from companion.attention import (
     Concat,
     Cosine,
     Dot,
+    HiddenDot,
     ScaledDot,
     record_weights,
 )
@@ -19,6 +21,7 @@ from tests.reference import (
     pavlopoulos_2017,
     scalars,
     vaswani_2017,
+    yang_2016,
 )
 from tests.tiny import close, spread
 
@@ -28,6 +31,12 @@ SCORES = {
     "cosine": (Cosine, graves_2014.cosine_score, 3),
     "bilinear": (lambda: Bilinear(3, 5), luong_2015.bilinear_score, 5),
     "concat": (lambda: Concat(3, 5, 7), luong_2015.concat_score, 5),
+    "hidden dot": (lambda: HiddenDot(3), yang_2016.hidden_dot_score, 3),
+    "hidden dot of two sizes": (
+        lambda: HiddenDot(5, query_size=3),
+        yang_2016.hidden_dot_score,
+        5,
+    ),
     "mlp of one layer": (lambda: MLP(3, 5, 7, layers=1), pavlopoulos_2017.mlp_score, 5),
     "mlp": (lambda: MLP(3, 5, 7), pavlopoulos_2017.mlp_score, 5),
     "mlp of four layers": (
@@ -38,7 +47,7 @@ SCORES = {
 }
 
 
-def draw(*shape, dtype=torch.float64):
+def normal(*shape, dtype=torch.float64):
     return torch.randn(
         shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape))
     )
@@ -47,7 +56,7 @@ def draw(*shape, dtype=torch.float64):
 @pytest.mark.parametrize(("build", "formula", "size"), SCORES.values(), ids=SCORES)
 def test_scores_are_the_formula(build, formula, size):
     attention = spread(build())
-    query, source = draw(2, 4, 3), draw(2, 6, size)
+    query, source = normal(2, 4, 3), normal(2, 6, size)
     scores = attention.score(query, attention.project(source)[0])
     parameters = scalars.values(attention)
     for b in range(2):
@@ -61,9 +70,11 @@ def test_scores_are_the_formula(build, formula, size):
 
 
 @pytest.mark.parametrize(("build", "formula", "size"), SCORES.values(), ids=SCORES)
-def test_the_context_is_the_formulas(build, formula, size):
+def test_the_context_is_the_average_under_the_softmax_of_the_formula(
+    build, formula, size
+):
     attention = spread(build())
-    query, source, mask = draw(1, 4, 3), draw(1, 6, size), draw(1, 4, 6) > 0
+    query, source, mask = normal(1, 4, 3), normal(1, 6, size), normal(1, 4, 6) > 0
     mask[0, 1] = False
     found = attention(query, *attention.project(source), mask)
     parameters, keys = scalars.values(attention), source[0].tolist()
@@ -74,13 +85,13 @@ def test_the_context_is_the_formulas(build, formula, size):
         close(found[0, i], scalars.context(weights, keys))
 
 
-def test_concat_is_additive_with_its_two_matrices_side_by_side():
+def test_concat_is_additive_with_its_two_matrices_concatenated():
     concat, additive = spread(Concat(3, 5, 7)), Additive(3, 5, 7).double()
     additive.W.weight.data, additive.U.weight.data = concat.W.weight.data.split(
         [3, 5], 1
     )
     additive.v.data = concat.v.data
-    query, source = draw(2, 4, 3), draw(2, 6, 5)
+    query, source = normal(2, 4, 3), normal(2, 6, 5)
     close(
         concat(query, *concat.project(source)),
         additive(query, *additive.project(source)),
@@ -90,16 +101,16 @@ def test_concat_is_additive_with_its_two_matrices_side_by_side():
 @pytest.mark.parametrize(
     "build", [lambda: Bilinear(3, 5), lambda: Concat(3, 5, 7), lambda: MLP(3, 5, 7)]
 )
-def test_the_source_meets_its_matrix_once_however_many_queries_follow(build):
+def test_the_source_is_projected_once_for_all_queries(build):
     attention = spread(build())
-    query, source = draw(2, 4, 3), draw(2, 6, 5)
+    query, source = normal(2, 4, 3), normal(2, 6, 5)
     key, value = attention.project(source)
     assert value is source
-    source.fill_(torch.nan)  # from here on only the key may be read
+    source.fill_(torch.nan)  # from here on only the key is used
     assert attention.score(query, key).isfinite().all()
 
 
-def test_the_dot_products_variance_grows_with_d_and_the_scaled_ones_does_not():
+def test_the_variance_of_the_dot_product_grows_with_d_and_scaled_it_does_not():
     for d in (4, 64, 1024):
         query, key = torch.randn(2000, d), torch.randn(2000, d)
         assert Dot().score(query, key).var().item() == pytest.approx(d, rel=0.15)
@@ -113,9 +124,10 @@ def test_the_dot_products_variance_grows_with_d_and_the_scaled_ones_does_not():
 @pytest.mark.parametrize("shape", [None, (4, 6), (6,), (4, 1), (1, 6)])
 def test_the_fused_scaled_dot_is_the_definition(dtype, batch, shape):
     query, key, value = (
-        draw(*batch, *x, dtype=dtype).requires_grad_() for x in ((4, 3), (6, 3), (6, 5))
+        normal(*batch, *x, dtype=dtype).requires_grad_()
+        for x in ((4, 3), (6, 3), (6, 5))
     )
-    mask = None if shape is None else draw(*shape) > 0
+    mask = None if shape is None else normal(*shape) > 0
     if shape in [(4, 6), (4, 1)]:
         mask[0] = False
     attention = ScaledDot()
@@ -137,8 +149,8 @@ def test_the_fused_scaled_dot_is_the_definition(dtype, batch, shape):
         assert torch.equal(found[..., 0, :], torch.zeros_like(found[..., 0, :]))
 
 
-def test_the_fused_scaled_dot_keeps_no_weights_until_they_are_recorded(monkeypatch):
-    attention, query, key = ScaledDot(), draw(4, 3), draw(6, 3)
+def test_the_fused_scaled_dot_computes_no_weights_unless_recorded(monkeypatch):
+    attention, query, key = ScaledDot(), normal(4, 3), normal(6, 3)
     expected = attention(query, key, key)
     with record_weights(attention) as maps:
         close(attention(query, key, key), expected)
@@ -149,9 +161,9 @@ def test_the_fused_scaled_dot_keeps_no_weights_until_they_are_recorded(monkeypat
 
 @pytest.mark.parametrize("batch", [(), (3,), (3, 2)])
 @pytest.mark.parametrize("mask", [None, (64,), (1, 64), (64, 64)])
-def test_the_fused_scaled_dot_saves_nothing_as_large_as_all_scores(batch, mask):
-    query, key, value = (draw(*batch, 64, 8).requires_grad_() for _ in range(3))
-    mask = None if mask is None else draw(*mask) > 0
+def test_the_fused_scaled_dot_saves_no_tensor_of_the_scores_size(batch, mask):
+    query, key, value = (normal(*batch, 64, 8).requires_grad_() for _ in range(3))
+    mask = None if mask is None else normal(*mask) > 0
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(
         lambda x: saved.append(x) or x, lambda x: x
@@ -167,8 +179,8 @@ def test_the_fused_scaled_dot_saves_nothing_as_large_as_all_scores(batch, mask):
 @pytest.mark.parametrize("attention", [Dot(), ScaledDot(), Cosine()])
 @pytest.mark.parametrize("query", [(1, 4, 3), (4, 3)])
 @pytest.mark.usefixtures("unchecked")
-def test_one_query_may_ask_every_sentence(attention, query):
-    query, key, mask = draw(*query), draw(2, 6, 3), draw(2, 1, 6) > -1
+def test_one_query_broadcasts_to_every_source(attention, query):
+    query, key, mask = normal(*query), normal(2, 6, 3), normal(2, 1, 6) > -1
     expected = [
         attention(query.reshape(4, 3), key[b], key[b], mask[b]) for b in range(2)
     ]
@@ -177,8 +189,8 @@ def test_one_query_may_ask_every_sentence(attention, query):
 
 @settings(deadline=None, max_examples=20)
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_cosine_sees_no_length(a, b):
-    query, key = draw(4, 3), draw(6, 3)
+def test_cosine_does_not_depend_on_norms(a, b):
+    query, key = normal(4, 3), normal(6, 3)
     close(Cosine().score(a * query, b * key), Cosine().score(query, key))
 
 
@@ -192,7 +204,7 @@ def test_cosine_of_parallel_opposite_and_orthogonal_vectors():
     "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 )
 def test_cosine_is_safe_at_zero_vectors(dtype):
-    query, key = draw(4, 3, dtype=dtype), draw(6, 3, dtype=dtype)
+    query, key = normal(4, 3, dtype=dtype), normal(6, 3, dtype=dtype)
     query[1], key[2] = 0, 0
     query.requires_grad_()
     key.requires_grad_()
@@ -209,13 +221,23 @@ def test_cosine_is_safe_at_zero_vectors(dtype):
 
 @pytest.mark.parametrize("strength", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_strength_that_is_not_finite_and_above_zero_is_an_error(strength):
-    with pytest.raises(ValueError, match=f"above 0, not {strength}"):
+    with pytest.raises(
+        ValueError, match=f"strength must be finite and above 0, not {strength}"
+    ):
         Cosine(strength)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("strength", ["3", None, True])
+def test_a_strength_that_is_not_a_number_is_an_error(strength):
+    with pytest.raises(TypeError, match=f"strength must be a number, not {strength!r}"):
+        Cosine(strength)
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("attention", [Dot(), ScaledDot(), Cosine()])
 def test_query_and_key_of_different_size_are_an_error(attention):
-    query, key = draw(4, 3), draw(6, 5)
+    query, key = normal(4, 3), normal(6, 5)
     for call in (attention.score, attention.weights, lambda q, k: attention(q, k, k)):
         with pytest.raises(ValueError, match="same number of features, not 3 and 5"):
             call(query, key)
@@ -229,6 +251,8 @@ def test_query_and_key_of_different_size_are_an_error(attention):
         (lambda: Concat(3, 5, 0), "size must be at least 1, not 0"),
         (lambda: MLP(3, 0, 7), "key_size must be at least 1, not 0"),
         (lambda: MLP(3, 5, 7, layers=0), "layers must be at least 1, not 0"),
+        (lambda: HiddenDot(0), "size must be at least 1, not 0"),
+        (lambda: HiddenDot(3, 0), "query_size must be at least 1, not 0"),
     ],
 )
 def test_sizes_below_one_are_an_error(build, message):
@@ -244,3 +268,50 @@ def test_a_key_that_was_not_projected_is_an_error(build):
         ValueError, match=r"the projected key has 5 features, but \d were announced"
     ):
         build().score(torch.randn(4, 3), torch.randn(6, 5))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["3", None, 2.5, True])
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda size: Bilinear(size, 5), "query_size"),
+        (lambda size: Bilinear(3, size), "key_size"),
+        (lambda size: Concat(3, 5, size), "size"),
+        (lambda size: MLP(3, 5, 7, layers=size), "layers"),
+        (lambda size: HiddenDot(size), "size"),
+    ],
+)
+def test_sizes_that_are_not_integers_are_an_error(build, name, size):
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {size!r}"):
+        build(size)
+
+
+def test_a_hidden_dot_of_two_sizes_refuses_a_query_of_the_sources_size():
+    attention = HiddenDot(5, query_size=3)
+    key, _ = attention.project(torch.randn(6, 5))
+    with pytest.raises(ValueError, match="same number of features, not 5 and 3"):
+        attention.score(torch.randn(4, 5), key)
+
+
+BUILDS = {
+    "concat": (lambda: Concat(3, 5, 7), lambda: nn.Linear(8, 7, bias=False)),
+    "mlp": (
+        lambda: MLP(3, 5, 7, layers=2),
+        lambda: (nn.Linear(3, 7), nn.Linear(5, 7, bias=False), nn.Linear(7, 7)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "layers"), BUILDS.values(), ids=BUILDS)
+def test_v_is_initialised_last_and_can_be_reset_alone(build, layers):
+    torch.manual_seed(0)
+    attention = build()
+    torch.manual_seed(0)
+    layers()
+    expected = torch.empty(7).uniform_(-(7**-0.5), 7**-0.5)
+    assert torch.equal(attention.v, expected)
+    before = attention.W.weight.clone()
+    attention.reset_parameters()
+    assert not torch.equal(attention.v, expected)
+    assert torch.equal(attention.W.weight, before)

@@ -1,0 +1,252 @@
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from companion.attention import (
+    Additive,
+    Attention,
+    GumbelSoftmax,
+    HardAttention,
+    LocationSensitive,
+    MultiHeadAttention,
+    ScaledDot,
+    masked_softmax,
+    record_weights,
+)
+
+
+class Dot(Attention):
+    def score(self, query, key):
+        return query @ key.mT
+
+
+class Fused(Dot):
+    """Its forward returns 99 everywhere, so that a test notices who called it."""
+
+    def forward(self, query, key, value, mask=None):
+        return torch.full_like(query[..., :1], 99).expand(
+            *query.shape[:-1], value.shape[-1]
+        )
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Dot()
+        self.layers = nn.ModuleList([Fused()])
+
+    def forward(self, x, mask):
+        x = self.first(x, x, value=x, mask=mask)
+        x = self.first(x, x, x)
+        return self.layers[0](x, key=x, value=2 * x, mask=mask)
+
+
+class Caller(nn.Module):
+    """Additive attention from a sequence to itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = Additive(3, 3, 2)
+
+    def forward(self, x):
+        return self.attention(x, *self.attention.project(x))
+
+
+def through_torch_save(model):
+    buffer = io.BytesIO()
+    torch.save(model, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=False)
+
+
+COPIES = {
+    "deepcopy": copy.deepcopy,
+    "copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "torch.save": through_torch_save,
+}
+each_copy = pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+
+
+def test_every_call_is_recorded_under_the_name_of_its_module():
+    torch.manual_seed(0)
+    model, mask = Model(), torch.tensor([True, False, True])
+    x = torch.randn(2, 3, 5, requires_grad=True)
+    with record_weights(model) as maps:
+        output = model(x, mask)
+    first = masked_softmax(x @ x.mT, mask)
+    y = first @ x
+    second = masked_softmax(y @ y.mT)
+    z = second @ y
+    third = masked_softmax(z @ z.mT, mask)
+    assert maps.keys() == {"first", "layers.0"}
+    for found, expected in zip(
+        maps["first"] + maps["layers.0"], [first, second, third], strict=True
+    ):
+        assert not found.requires_grad
+        torch.testing.assert_close(found, expected.detach())
+    # By the definition, although its forward is fused.
+    torch.testing.assert_close(output, third @ (2 * z))
+
+
+def test_nothing_is_left_behind_even_after_an_error():
+    model, x = Model(), torch.randn(2, 3, 5)
+    before = [dict(vars(module)) for module in model.modules()]
+    with (
+        pytest.raises(ValueError, match=r"shape \(4,\)"),
+        record_weights(model) as maps,
+    ):
+        model(x, torch.ones(4).bool())
+    assert [dict(vars(module)) for module in model.modules()] == before
+    assert (model(x, None) == 99).all()  # its fused forward again
+    assert maps == {"first": [], "layers.0": []}
+
+
+def test_the_gradient_of_the_model_is_kept():
+    model, x = Dot(), torch.randn(2, 3, 5, requires_grad=True)
+    (expected,) = torch.autograd.grad(model(x, x, x).square().sum(), x)
+    with record_weights(model):
+        (found,) = torch.autograd.grad(model(x, x, x).square().sum(), x)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_model_without_attention_has_no_maps():
+    with record_weights(nn.Linear(2, 3)) as maps:
+        pass
+    assert maps == {}
+
+
+def test_a_module_with_two_names_is_listed_under_the_first():
+    attention, x = Dot(), torch.randn(2, 3, 5)
+    with record_weights(nn.ModuleDict({"a": attention, "b": attention})) as maps:
+        attention(x, x, x)
+    assert list(maps) == ["a"]
+    assert len(maps["a"]) == 1
+
+
+def test_weights_and_attend_are_recorded_too():
+    attention, x = Dot(), torch.randn(2, 3, 5)
+    with record_weights(attention) as maps:
+        expected = attention.weights(x, x)
+        context, weights = attention.attend(x, x, x)
+    torch.testing.assert_close(context, expected @ x)
+    assert torch.equal(weights, expected)
+    assert len(maps[""]) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_inputs_are_checked_while_recording():
+    x = torch.randn(2, 3, 5)
+    with (
+        record_weights(attention := ScaledDot()),
+        pytest.raises(ValueError, match="3 keys but 2 values"),
+    ):
+        attention(x, x, x[:, :2])
+
+
+def test_nested_recordings_over_a_replaced_forward_leave_the_model_as_it_was():
+    attention = Additive(3, 3, 2)
+    query, source = torch.randn(2, 3), torch.randn(4, 3)
+    key, value = attention.project(source)
+    calls, forward = [], attention.forward
+    attention.forward = lambda *args: calls.append(1) or forward(*args)
+    replaced = attention.forward
+    with record_weights(attention) as outer:
+        with record_weights(attention) as inner:
+            attention(query, key, value)
+        attention(query, key, value)
+    assert len(inner[""]) == 1
+    assert len(outer[""]) == 2
+    assert attention.forward is replaced
+    attention(query, key, value)
+    assert calls == [1]
+    assert "weights" not in vars(attention)
+
+
+# Copies
+
+
+@each_copy
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_copy_made_inside_the_block_is_independent_and_not_recorded(
+    duplicate, nested
+):
+    model, x = Caller(), torch.randn(1, 4, 3)
+    expected = model(x)
+    with record_weights(model) as maps:
+        if nested:
+            with record_weights(model):
+                other = duplicate(model)
+        else:
+            other = duplicate(model)
+        with torch.no_grad():
+            model.attention.v.fill_(99.0)
+        torch.testing.assert_close(other(x), expected)
+        assert maps == {"attention": []}
+    torch.testing.assert_close(other(x), expected)
+    assert not {"weights", "attend", "forward"} & set(vars(other.attention))
+
+
+@each_copy
+def test_a_copy_can_be_recorded_while_the_model_is(duplicate):
+    model, x = Caller(), torch.randn(1, 4, 3)
+    with record_weights(model) as maps:
+        other = duplicate(model)
+        with record_weights(other) as own:
+            other(x)
+        model(x)
+    assert len(own["attention"]) == len(maps["attention"]) == 1
+    assert torch.equal(own["attention"][0], maps["attention"][0])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: LocationSensitive(3, 3, 2, channels=2, width=3),
+        lambda: GumbelSoftmax(Additive(3, 3, 2)),
+        lambda: HardAttention(Additive(3, 3, 2)),
+        lambda: MultiHeadAttention(6, 2),
+    ],
+)
+def test_copies_of_other_mechanisms_have_the_same_parameters_and_no_others(build):
+    model = build()
+    with record_weights(model):
+        other = copy.deepcopy(model)
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    assert all(torch.equal(a, b) and a is not b for a, b in pairs)
+    methods = {"weights", "attend", "forward"}
+    assert not any(methods & set(vars(part)) for part in other.modules())
+
+
+# torch.compile
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_model_compiled_inside_the_block_is_recorded_there_and_nowhere_else():
+    torch.compiler.reset()
+    model, x = Caller(), torch.randn(1, 4, 3)
+    expected = model(x)
+    with record_weights(model) as maps:
+        compiled = torch.compile(model, backend="eager")
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), expected)
+    assert len(maps["attention"]) == 2
+    torch.testing.assert_close(compiled(x), expected)
+    assert len(maps["attention"]) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_model_is_recorded_inside_the_block():
+    torch.compiler.reset()
+    model, x = Caller(), torch.randn(1, 4, 3)
+    compiled = torch.compile(model, backend="eager")
+    expected = compiled(x)
+    with record_weights(model) as maps:
+        torch.testing.assert_close(compiled(x), expected)
+    torch.testing.assert_close(compiled(x), expected)
+    (weights,) = maps["attention"]
+    torch.testing.assert_close(weights @ x, expected)
