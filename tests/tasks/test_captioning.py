@@ -62,8 +62,8 @@ def hard():
 # Losses
 
 
-class Said(nn.Module):
-    """Answers any batch with the same words and looks."""
+class FixedTrace(nn.Module):
+    """Returns the same logits and attention for any batch."""
 
     def __init__(self, target):
         super().__init__()
@@ -72,16 +72,16 @@ class Said(nn.Module):
         self.logits = nn.Parameter(torch.randn(b, t - 1, VOCABULARY))
         self.scores = nn.Parameter(torch.randn(b, t - 1, 3))
         alpha = self.scores.softmax(-1)
-        self.look = SampledAttention(
+        self.attended = SampledAttention(
             alpha, alpha[..., 0].log(), -(alpha * alpha.log()).sum(-1)
         )
 
     def forward(self, batch):
-        return self.logits, self.look
+        return self.logits, self.attended
 
 
 TARGET = torch.tensor([[BOS, 5, 7, 4, EOS], [BOS, 9, EOS, PAD, PAD]])
-SEEN = CaptionBatch(torch.zeros(2, 3, SIZE), TARGET)
+BATCH = CaptionBatch(torch.zeros(2, 3, SIZE), TARGET)
 LENGTHS = (4, 2)
 
 
@@ -95,22 +95,24 @@ def rewards(model):
 
 @pytest.mark.parametrize("penalty", [0.0, 0.7])
 def test_the_soft_loss_is_equation_14_summed_over_the_captions(penalty):
-    model = Said(TARGET)
+    model = FixedTrace(TARGET)
     expected = sum(
-        xu_2015.doubly_stochastic(model.look.weights[row, :length].tolist(), penalty)
+        xu_2015.doubly_stochastic(
+            model.attended.weights[row, :length].tolist(), penalty
+        )
         - sum(reward)
         for row, (length, reward) in enumerate(
             zip(LENGTHS, rewards(model), strict=True)
         )
     )
-    loss = SoftAttentionLoss(penalty)(model, SEEN)
+    loss = SoftAttentionLoss(penalty)(model, BATCH)
     assert loss.total.item() == pytest.approx(expected, rel=1e-5)
     assert loss.count == sum(LENGTHS)
 
 
 def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
     model, loss = (
-        Said(TARGET),
+        FixedTrace(TARGET),
         HardAttentionLoss(policy_weight=0.3, entropy_weight=0.05),
     )
     baseline = [0.0] * 4
@@ -118,24 +120,26 @@ def test_the_hard_loss_adds_reinforce_and_moves_its_baseline():
         expected, to_go = 0.0, [[], [], [], []]
         for row, reward in enumerate(rewards(model)):
             length = LENGTHS[row]
-            look = [part[row, :length].tolist() for part in model.look[1:]]
+            log_prob, entropy = (
+                part[row, :length].tolist() for part in model.attended[1:]
+            )
             expected += xu_2015.reinforce(
-                look[0], reward, baseline, look[1], 0.3, 0.05
+                log_prob, reward, baseline, entropy, 0.3, 0.05
             ) - sum(reward)
             for t in range(length):
                 to_go[t].append(sum(reward[t:]))
-        assert loss(model, SEEN).total.item() == pytest.approx(expected, rel=1e-4)
+        assert loss(model, BATCH).total.item() == pytest.approx(expected, rel=1e-4)
         means = [sum(r) / len(r) for r in to_go]
         baseline = [
             0.9 * b + 0.1 * mean for b, mean in zip(baseline, means, strict=True)
         ]
 
 
-def test_the_baseline_moves_only_while_the_model_trains():
+def test_the_baseline_changes_only_in_training_mode():
     loss = HardAttentionLoss()
-    loss(Said(TARGET).eval(), SEEN)
+    loss(FixedTrace(TARGET).eval(), BATCH)
     assert not loss.baseline.value.any()
-    loss(Said(TARGET), SEEN)
+    loss(FixedTrace(TARGET), BATCH)
     assert loss.baseline.value.any()
 
 
@@ -147,50 +151,50 @@ def test_the_baseline_moves_only_while_the_model_trains():
         (lambda: HardAttentionLoss(0.1, -0.1), "entropy"),
     ],
 )
-def test_weights_below_zero_are_errors(build, name):
+def test_negative_weights_are_errors(build, name):
     with pytest.raises(
         ValueError, match=rf"weight of the {name} .* at least 0, not -0\.1"
     ):
         build()
 
 
-def test_a_caption_longer_than_the_baseline_of_the_hard_loss_is_an_error():
+def test_a_caption_longer_than_the_baseline_is_an_error():
     target = torch.cat([TARGET[:, :1], TARGET[:, 1:2].expand(-1, 24), TARGET[:, 1:]], 1)
-    seen = SEEN._replace(target=target)
+    batch = BATCH._replace(target=target)
     with pytest.raises(
         ValueError,
         match=rf"the batch has {target.shape[1] - 1} steps, but the baseline 20",
     ):
-        HardAttentionLoss()(Said(target), seen)
+        HardAttentionLoss()(FixedTrace(target), batch)
 
 
-def test_in_64_bits_the_losses_are_computed_in_64():
-    model = Said(TARGET).double()
+def test_losses_of_float64_logits_are_computed_in_float64():
+    model = FixedTrace(TARGET).double()
     expected = -sum(map(sum, rewards(model)))
-    assert SoftAttentionLoss()(model, SEEN).total.item() == pytest.approx(
+    assert SoftAttentionLoss()(model, BATCH).total.item() == pytest.approx(
         expected, rel=1e-13
     )
 
 
-def test_the_policy_gets_no_gradient_through_the_reward():
-    model = Said(TARGET)
-    HardAttentionLoss(policy_weight=1.0)(model, SEEN).total.backward(retain_graph=True)
+def test_the_reward_has_no_gradient():
+    model = FixedTrace(TARGET)
+    HardAttentionLoss(policy_weight=1.0)(model, BATCH).total.backward(retain_graph=True)
     words = model.logits.grad.clone()
     model.zero_grad()
-    SoftAttentionLoss()(model, SEEN).total.backward()
+    SoftAttentionLoss()(model, BATCH).total.backward()
     torch.testing.assert_close(model.logits.grad, words)
 
 
 # The task
 
 
-def test_batches_are_a_function_of_the_step_and_each_image_comes_once_an_epoch(task):
+def test_batches_depend_on_the_step_alone_and_an_epoch_has_each_image_once(task):
     batches = task.batches(batch_size=64, seed=0)
     epoch = [batches[step] for step in range(4)]
     assert [len(batch.target) for batch in epoch] == [64, 64, 64, 8]
-    together = torch.cat([batch.annotations for batch in epoch])
+    annotations = torch.cat([batch.annotations for batch in epoch])
     order = task.training.annotations.flatten(1).sum(1).sort().values
-    torch.testing.assert_close(together.flatten(1).sum(1).sort().values, order)
+    torch.testing.assert_close(annotations.flatten(1).sum(1).sort().values, order)
     assert torch.equal(task.batches(64, 0)[2].target, epoch[2].target)
     assert not torch.equal(batches[4].annotations, epoch[0].annotations)
     for batch in epoch:
@@ -209,18 +213,18 @@ def test_images_and_captions_stay_together(task, digits):
     assert EOS in row
 
 
-class KnowsAll(nn.Module):
-    """Says what it was told about each image, and looks at one field only."""
+class Oracle(nn.Module):
+    """Writes the true caption of each image, and attends to one region only."""
 
-    def __init__(self, task, field, forgets=0):
+    def __init__(self, task, region, forgets=0):
         super().__init__()
-        self.task, self.field, self.size = (
+        self.task, self.region, self.size = (
             task,
-            field,
+            region,
             nn.Parameter(torch.zeros(VOCABULARY)),
         )
         self.known = {
-            seen.sum().item(): row for seen, row in zip(*task.test, strict=True)
+            image.sum().item(): row for image, row in zip(*task.test, strict=True)
         }
         for key in list(self.known)[:forgets]:
             self.known[key] = torch.tensor([BOS, EOS])
@@ -234,32 +238,32 @@ class KnowsAll(nn.Module):
         ), torch.zeros(len(rows), dtype=torch.long)
 
     def step(self, token, state):
-        script, place = state
+        script, position = state
         word = script[
-            torch.arange(len(script)), (place + 1).clamp(max=script.shape[1] - 1)
+            torch.arange(len(script)), (position + 1).clamp(max=script.shape[1] - 1)
         ]
         word = word.masked_fill(word == PAD, EOS)
         return DecoderStep(
             nn.functional.one_hot(word, VOCABULARY).float() * 9,
-            (script, place + 1),
+            (script, position + 1),
             None,
         )
 
     def trace(self, target, state):
         weights = torch.zeros(*target.shape, 64)
-        weights[..., self.field] = 1
+        weights[..., self.region] = 1
         return torch.zeros(*target.shape, VOCABULARY), SampledAttention(
             weights, weights[..., 0], weights[..., 0]
         )
 
 
-def test_exact_match_counts_captions_without_a_mistake(task):
-    assert task.captions(KnowsAll(task, 0)) == task.test_scenes.captions
-    assert task.exact_match(KnowsAll(task, 0)) == 1
-    assert task.exact_match(KnowsAll(task, 0, forgets=15)) == 0.75
+def test_exact_match_counts_correct_captions(task):
+    assert task.captions(Oracle(task, 0)) == task.test_scenes.captions
+    assert task.exact_match(Oracle(task, 0)) == 1
+    assert task.exact_match(Oracle(task, 0, forgets=15)) == 0.75
 
 
-def test_gaze_is_measured_against_the_box_of_the_word_that_follows():
+def test_localisation_uses_the_box_of_the_next_word():
     scenes = Scenes(
         torch.rand(2, 1, 32, 32),
         [("one", "below", "two"), ("three", "four")],
@@ -267,16 +271,16 @@ def test_gaze_is_measured_against_the_box_of_the_word_that_follows():
     )
     torch.manual_seed(0)
     task = Captioning(ImageEncoder(SIZE), scenes, scenes)
-    gaze = task.localisation(KnowsAll(task, field=0))  # the pixels 0 to 3 each way
-    assert gaze.inside == pytest.approx((1 + 0 + 1 / 16 + 0) / 4)
-    assert gaze.near == pytest.approx((1 + 0 + 9 / 16 + 0) / 4)
-    assert gaze.hits == pytest.approx(2 / 4)
+    found = task.localisation(Oracle(task, region=0))  # the pixels 0 to 3 each way
+    assert found.inside == pytest.approx((1 + 0 + 1 / 16 + 0) / 4)
+    assert found.near == pytest.approx((1 + 0 + 9 / 16 + 0) / 4)
+    assert found.hits == pytest.approx(2 / 4)
 
 
 @pytest.mark.parametrize(
     ("make", "loss"), [(soft, SoftAttentionLoss(0.1)), (hard, HardAttentionLoss(0.3))]
 )
-def test_training_lowers_the_loss_and_leaves_the_encoders_part_alone(task, make, loss):
+def test_training_lowers_the_loss_and_keeps_the_annotations(task, make, loss):
     captioner, before = make(), task.training.annotations.clone()
     history = task.train(captioner, loss, steps=100)
     assert [record["step"] for record in history] == [50, 100]
@@ -285,12 +289,12 @@ def test_training_lowers_the_loss_and_leaves_the_encoders_part_alone(task, make,
     assert captioner.training
 
 
-def test_a_traced_captioner_gives_words_and_looks(task):
+def test_a_captioner_trace_returns_logits_and_attention(task):
     captioner = soft()
-    seen = CaptionBatch(task.test.annotations[:5], task.test.target[:5])
-    logits, look = CaptionerTrace(captioner)(seen)
+    batch = CaptionBatch(task.test.annotations[:5], task.test.target[:5])
+    logits, attended = CaptionerTrace(captioner)(batch)
     expected, _ = captioner.trace(
-        seen.target[:, :-1], start_captions(captioner, seen.annotations)
+        batch.target[:, :-1], start_captions(captioner, batch.annotations)
     )
     torch.testing.assert_close(logits, expected)
-    assert look.weights.shape == (5, seen.target.shape[1] - 1, 64)
+    assert attended.weights.shape == (5, batch.target.shape[1] - 1, 64)

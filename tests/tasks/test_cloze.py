@@ -23,17 +23,17 @@ TWO = [
 
 
 class Fixed(nn.Module):
-    """Answers with these shares, whatever the document."""
+    """Returns the same weights, whatever the document."""
 
     def __init__(self, *rows):
         super().__init__()
-        self.shares = nn.Parameter(torch.tensor(rows))
+        self.weights = nn.Parameter(torch.tensor(rows))
 
     def forward(self, document, question):
-        return self.shares[: len(document), : document.shape[1]]
+        return self.weights[: len(document), : document.shape[1]]
 
 
-def test_a_batch_is_padded_and_numbered():
+def test_a_batch_is_padded_token_ids():
     batch = Cloze(TWO, TWO).collate(TWO)
     assert (batch.document.shape, batch.question.shape) == ((2, 4), (2, 2))
     assert batch.document[1, 2:].tolist() == [0, 0]
@@ -41,26 +41,26 @@ def test_a_batch_is_padded_and_numbered():
     assert batch.answer[:, 0].tolist() == [batch.document[0, 0], batch.document[1, 0]]
 
 
-def test_the_loss_is_of_the_sum_of_all_places():
+def test_the_loss_sums_over_all_positions_of_the_answer():
     reader = Fixed([0.1, 0.2, 0.3, 0.4], [0.7, 0.3, 0.0, 0.0])
     loss = answer_loss(reader, Cloze(TWO, TWO).collate(TWO))
     assert loss.total.item() == pytest.approx(-log(0.1 + 0.4) - log(0.7))
     assert loss.count == 2
 
 
-@pytest.mark.parametrize("share", [0.0, 1e-45, 1e-38, 1e-30])
-def test_a_probability_too_small_for_its_format_leaves_all_finite(share):
-    reader = Fixed([0.0, 1.0, 0.0, share])
+@pytest.mark.parametrize("weight", [0.0, 1e-45, 1e-38, 1e-30])
+def test_a_probability_that_underflows_keeps_loss_and_gradient_finite(weight):
+    reader = Fixed([0.0, 1.0, 0.0, weight])
     loss = answer_loss(reader, Cloze(TWO, TWO).collate(TWO[:1]))
     loss.total.backward()
     assert loss.total.isfinite()
     assert loss.total > 60
-    assert reader.shares.grad.isfinite().all()
+    assert reader.weights.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("apart", [50.0, 95.0, 1000.0])
-def test_a_reader_that_is_sure_of_the_wrong_place_has_a_finite_gradient(apart):
-    class Sure(nn.Module):
+def test_a_reader_that_is_certain_of_a_wrong_position_has_a_finite_gradient(apart):
+    class Certain(nn.Module):
         def __init__(self):
             super().__init__()
             self.scores = nn.Parameter(
@@ -72,15 +72,15 @@ def test_a_reader_that_is_sure_of_the_wrong_place_has_a_finite_gradient(apart):
         def forward(self, document, question):
             return attention_over_attention(self.scores, document != 0, question != 0)
 
-    reader, asked = Sure(), TWO[0]._replace(document=("a", "x", "b", "x"))
-    loss = answer_loss(reader, Cloze(TWO, TWO).collate([asked]))
+    reader, question = Certain(), TWO[0]._replace(document=("a", "x", "b", "x"))
+    loss = answer_loss(reader, Cloze(TWO, TWO).collate([question]))
     loss.total.backward()
     assert loss.total > 80
     assert loss.total.isfinite()
     assert reader.scores.grad.isfinite().all()
 
 
-def test_the_loss_has_at_least_32_bits():
+def test_the_loss_is_at_least_float32():
     reader = Fixed([0.1, 0.2, 0.3, 0.4]).to(torch.bfloat16)
     assert (
         answer_loss(reader, Cloze(TWO, TWO).collate(TWO[:1])).total.dtype
@@ -88,21 +88,21 @@ def test_the_loss_has_at_least_32_bits():
     )
 
 
-def test_accuracy_is_of_the_candidates():
+def test_accuracy_compares_candidates_only():
     task = Cloze(TWO, TWO)
     assert (
         task.accuracy(Fixed([0.3, 0.5, 0.1, 0.1], [0.6, 0.4, 0.0, 0.0])) == 1
     )  # x is no candidate
     assert (
         task.accuracy(Fixed([0.3, 0.0, 0.4, 0.2], [0.6, 0.4, 0.0, 0.0])) == 1
-    )  # a stands in two places
+    )  # a is at two positions
     assert task.accuracy(Fixed([0.1, 0.0, 0.9, 0.0], [0.6, 0.4, 0.0, 0.0])) == 0.5
 
 
 @pytest.mark.parametrize(
     ("document", "answer"), [(("a", "b"), "c"), ((), "a"), (("a", "b", "x"), "x")]
 )
-def test_an_answer_that_cannot_be_found_is_an_error(document, answer):
+def test_an_answer_outside_document_or_candidates_is_an_error(document, answer):
     wrong = TWO[0]._replace(document=document, answer=answer)
     with pytest.raises(
         ValueError, match=rf"answer '{answer}' of question 1 .* {len(document)} words"
@@ -119,7 +119,7 @@ def test_an_unknown_candidate_is_an_error():
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_question_of_no_words_is_an_error(kind):
+def test_a_question_without_words_is_an_error(kind):
     empty = TWO[1]._replace(question=())
     task = Cloze(TWO, [TWO[0], empty])
     with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
@@ -131,9 +131,9 @@ def test_no_questions_are_an_error():
         Cloze(TWO, []).accuracy(Fixed([0.5, 0.5]))
 
 
-def test_it_learns_and_repeats_itself():
-    asked = questions(SQUARE, SQUARE, 40, seed=0)
-    task, found = Cloze(asked, asked), []
+def test_training_is_reproducible():
+    examples = questions(SQUARE, SQUARE, 40, seed=0)
+    task, found = Cloze(examples, examples), []
     for _ in range(2):
         torch.manual_seed(0)
         reader = AttentionSum(len(task.words), 8, 8)
@@ -143,5 +143,5 @@ def test_it_learns_and_repeats_itself():
     assert found[0][0][-1]["accuracy"] == found[0][1]
 
 
-def test_a_batch_is_what_training_shares_among_processes():
+def test_a_batch_is_a_tuple_that_training_can_shard():
     assert isinstance(Cloze(TWO, TWO).collate(TWO), ClozeBatch)

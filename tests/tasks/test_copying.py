@@ -11,7 +11,7 @@ TRAIN, TEST = ["abcab", "bbaca", "cabba"], ["ccaba", "abcbc"]
 
 
 class Copier(nn.Module):
-    """Knows nothing of new characters, and all of those that stood ``distance`` before the wanted one."""
+    """Predicts the character ``distance`` positions before the target, and otherwise all equally."""
 
     def __init__(self, words, distance):
         super().__init__()
@@ -26,7 +26,7 @@ class Copier(nn.Module):
 
 
 @pytest.mark.parametrize("gap", [1, 3])
-def test_a_passage_stands_twice(gap):
+def test_a_passage_is_followed_by_its_copy(gap):
     task = Copying(TRAIN, TEST, gap)
     tokens = task.collate(TRAIN[:2])
     assert tokens.shape == (2, 10 + gap)
@@ -43,14 +43,14 @@ def test_bits_of_new_and_copied_characters():
     assert task.bits_per_character(Copier(words, distance=6)).copied > 10
 
 
-def test_nothing_is_dropped_where_bits_are_counted():
+def test_bits_are_measured_without_dropout():
     task = Copying(TRAIN, TEST)
     model = nn.Sequential(Copier(len(task.characters), distance=6), nn.Dropout(0.9))
     assert task.bits_per_character(model) == task.bits_per_character(model[0])
     assert model.training
 
 
-def test_the_history_has_both():
+def test_the_history_has_the_bits_of_both_parts():
     task = Copying(TRAIN, TEST)
     model = nn.Sequential(
         nn.Embedding(len(task.characters), 8), nn.Linear(8, len(task.characters))
@@ -67,13 +67,13 @@ def test_passages_of_different_lengths_are_an_error():
 
 
 @pytest.mark.parametrize("length", [0, 1])
-def test_passages_of_which_nothing_is_to_be_told_are_an_error(length):
-    """The first character costs nothing, so there must be a second."""
+def test_passages_of_fewer_than_two_characters_are_an_error(length):
+    """Nothing predicts the first character, so there must be a second."""
     with pytest.raises(ValueError, match=rf"at least 2, not \[{length}\]"):
         Copying(["a" * length], ["b" * length])
 
 
-def test_nothing_to_train_on_or_to_test_with_is_an_error():
+def test_a_task_without_training_or_test_passages_is_an_error():
     with pytest.raises(ValueError, match="0 passages to train on and 2 to test"):
         Copying([], TEST)
     with pytest.raises(ValueError, match="3 passages to train on and 0 to test"):
@@ -81,8 +81,15 @@ def test_nothing_to_train_on_or_to_test_with_is_an_error():
 
 
 def test_no_separator_is_an_error():
-    with pytest.raises(ValueError, match="not 0"):
+    with pytest.raises(ValueError, match="gap must be at least 1, not 0"):
         Copying(TRAIN, TEST, gap=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("gap", ["1", None, 1.5])
+def test_a_gap_that_is_no_integer_is_an_error(gap):
+    with pytest.raises(TypeError, match=f"gap must be an integer, not {gap!r}"):
+        Copying(TRAIN, TEST, gap)
 
 
 def test_passages_are_whole_and_do_not_overlap():
@@ -91,7 +98,7 @@ def test_passages_are_whole_and_do_not_overlap():
         manual.passages(["abc"], 0)
 
 
-def test_the_manual_is_long_and_of_one_line_a_text():
+def test_the_manual_has_one_line_a_text_and_is_long():
     texts = manual.texts()
     assert sum(map(len, texts)) > 300_000
     assert all(text == " ".join(text.split()) for text in texts)

@@ -16,14 +16,14 @@ def french():
     return short_numbers()
 
 
-def test_no_number_of_the_task_reaches_a_billion_or_stands_on_both_sides(french):
-    trained, held_out = (
+def test_numbers_are_below_a_billion_and_on_one_side_only(french):
+    training, test = (
         {pair.number for pair in pairs}
         for pairs in (french.training_pairs, french.test_pairs)
     )
     assert (len(french.training_pairs), len(french.test_pairs)) == (9_989, 432)
-    assert not trained & held_out
-    assert max(trained | held_out) < 10**9
+    assert not training & test
+    assert max(training | test) < 10**9
 
 
 def test_the_ranges_of_lengths_hold_every_pair_once(french):
@@ -33,7 +33,7 @@ def test_the_ranges_of_lengths_hold_every_pair_once(french):
         )
 
 
-def test_few_words_are_chosen_before_the_split(french):
+def test_numbers_with_few_words_are_selected_before_the_split(french):
     few = short_numbers(most_words=8)
     every = french.training_pairs + french.test_pairs
     chosen = {pair for pair in every if len(pair.target) <= 8}
@@ -41,7 +41,7 @@ def test_few_words_are_chosen_before_the_split(french):
     assert len(few.test_pairs) == pytest.approx(0.05 * len(chosen), rel=0.2)
 
 
-def test_the_model_is_as_its_seed_and_of_the_size_that_chapter_5_prints(french):
+def test_the_model_depends_on_its_seed_and_has_the_size_of_chapter_5(french):
     first, again, other = (luong_general(french, seed) for seed in (0, 0, 1))
     assert sum(parameter.numel() for parameter in first.parameters()) == 66_656
     for a, b in zip(first.parameters(), again.parameters(), strict=True):
@@ -51,7 +51,7 @@ def test_the_model_is_as_its_seed_and_of_the_size_that_chapter_5_prints(french):
     )
 
 
-def test_faultless_is_the_share_of_all_and_then_of_each_length(french):
+def test_exact_match_of_all_and_of_each_length(french):
     model = luong_general(french)
     french.train(model, steps=1)
     assert exact_match_by_length(french, model) == [0.0] * (1 + len(LENGTH_RANGES))

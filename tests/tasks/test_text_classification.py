@@ -25,7 +25,7 @@ TEST = [Example((("good", "good", "new"),), "yes"), Example((("bad", "film"),), 
 
 
 class Fixed(nn.Module):
-    """Answers with its own input."""
+    """Returns its input, times a parameter of 1."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ class Fixed(nn.Module):
         return self.scale * logits
 
 
-def test_batches_are_tokens_and_the_numbers_of_the_classes():
+def test_batches_are_token_ids_and_class_indices():
     task = Classification(TRAIN, TEST)
     assert task.labels == ("no", "yes")
     (batch,) = task.test()
@@ -77,7 +77,7 @@ def test_a_class_without_training_examples_is_an_error():
         task.test()
 
 
-def test_the_recipe_learns_and_repeats_itself():
+def test_training_learns_and_is_reproducible():
     task, found = Classification(TRAIN, TEST), []
     for _ in range(2):
         torch.manual_seed(0)
@@ -101,7 +101,7 @@ def test_the_loss_is_the_sum_over_the_examples():
     assert loss.count == 3
 
 
-def test_the_loss_is_where_the_model_is_and_as_precise_but_never_of_16_bits():
+def test_the_loss_has_the_device_of_the_model_and_at_least_float32():
     batch = Labelled(
         (torch.zeros(3, 2, device="meta"),),
         torch.zeros(3, dtype=torch.int64, device="meta"),
@@ -142,8 +142,8 @@ def test_predictions_loss_and_accuracy_are_over_all_batches():
         found, torch.cat([batch.inputs[0] for batch in batches]).softmax(-1)
     )
     assert accuracy(Fixed(), batches) == pytest.approx(2 / 3)
-    right = torch.stack([found[0, 1], found[1, 1], found[2, 0]])
-    expected = {"held_out_loss": -right.log().mean().item(), "accuracy": 2 / 3}
+    correct = torch.stack([found[0, 1], found[1, 1], found[2, 0]])
+    expected = {"held_out_loss": -correct.log().mean().item(), "accuracy": 2 / 3}
     assert evaluate(Fixed(), batches) == pytest.approx(expected)
     for measure in (predict, evaluate):
         with pytest.raises(ValueError, match="no batch"):

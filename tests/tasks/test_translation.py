@@ -22,7 +22,7 @@ def task() -> TranslationTask:
 
 
 class Dictionary(nn.Module):
-    """Knows every pair of the task by heart, apart from those whose source is in ``forgotten``."""
+    """Translates every pair of the task, apart from those whose source is in ``forgotten``."""
 
     def __init__(self, task: TranslationTask, forgotten: frozenset = frozenset()):
         super().__init__()
@@ -45,11 +45,13 @@ class Dictionary(nn.Module):
         return script, torch.zeros(len(rows), dtype=torch.long)
 
     def step(self, token, state):
-        script, place = state
-        word = script[torch.arange(len(script)), place.clamp(max=script.shape[1] - 1)]
+        script, position = state
+        word = script[
+            torch.arange(len(script)), position.clamp(max=script.shape[1] - 1)
+        ]
         return DecoderStep(
             nn.functional.one_hot(word, len(self.size)).float() * 9,
-            (script, place + 1),
+            (script, position + 1),
             None,
         )
 
@@ -60,25 +62,25 @@ def model_for(task: TranslationTask) -> EncoderDecoder:
     return EncoderDecoder(BahdanauEncoder(len(task.source), 6, 7), decoder)
 
 
-def test_encodes_words_alone_so_that_batches_can_put_the_ends_there(task):
+def test_encoded_pairs_have_no_special_tokens(task):
     source, target = task.encode(task.test_pairs[:1])[0]
     assert tuple(task.source.decode(source)) == task.test_pairs[0].source
     assert tuple(task.target.decode(target)) == task.test_pairs[0].target
     assert not {BOS, EOS} & {*source, *target}
 
 
-def test_exact_match_counts_each_length_apart(task):
+def test_exact_match_of_each_range_of_lengths(task):
     assert task.exact_match(Dictionary(task), [(1, 9), (10, 27), (1, 27)]) == [1, 1, 1]
     shorter = [pair for pair in task.test_pairs if len(pair.target) <= 9]
     forgetful = Dictionary(
         task, frozenset(pair.source for pair in shorter[: len(shorter) // 2])
     )
-    half, all_right = task.exact_match(forgetful, [(1, 9), (10, 27)])
+    half, all_correct = task.exact_match(forgetful, [(1, 9), (10, 27)])
     assert half == pytest.approx(1 - (len(shorter) // 2) / len(shorter))
-    assert all_right == 1
+    assert all_correct == 1
 
 
-def test_translations_stay_in_the_order_of_the_sentences(task):
+def test_translations_keep_the_order_of_the_sentences(task):
     pairs = (task.training_pairs * 2)[: AT_ONCE + 9]  # more than are translated at once
     found = task.translate(Dictionary(task), [pair.source for pair in pairs])
     assert [(f.source, f.target) for f in found] == [
@@ -87,16 +89,16 @@ def test_translations_stay_in_the_order_of_the_sentences(task):
     assert all(f.weights is None for f in found)
 
 
-def test_weights_have_a_row_for_each_word_and_the_end_and_a_column_for_each_source_word(
+def test_weights_have_a_row_per_target_token_and_a_column_per_source_word(
     task,
 ):
     model = model_for(task)
     sentences = [numbers.english_words(n) for n in (7, 123_456)]
-    together = task.translate(model, sentences, max_length=9)
+    batched = task.translate(model, sentences, max_length=9)
     alone = [
         task.translate(model, [sentence], max_length=9)[0] for sentence in sentences
     ]
-    for one, other in zip(together, alone, strict=True):
+    for one, other in zip(batched, alone, strict=True):
         assert one.target == other.target
         assert one.weights.shape[1] == len(one.source)
         assert one.weights.shape[0] in (
