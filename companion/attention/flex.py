@@ -70,7 +70,7 @@ class FlexAttention(PatternAttention):
         check_inputs(query, key, value)
         empty = not query.numel() or not key.shape[-2]
         if empty or query_position is not None or needs_definition():
-            return super().forward(query, key, value, mask, query_position)
+            return self.attend(query, key, value, mask, query_position)[0]
         *batch, queries, keys = check_sequence(query, key, mask)
         check_last_positions(queries, keys)
         if query.device.type == "cpu":

@@ -151,14 +151,15 @@ class TiledAttention(PatternAttention, ABC):
         shape = check_sequence(query, key, mask)
         check_same_batch(key, value)
         if query_position is not None or not shape[-1] or needs_definition():
-            return super().forward(query, key, value, mask, query_position)
+            return self.attend(query, key, value, mask, query_position)[0]
         check_last_positions(*shape[-2:])
         query, key, value = _with_one_dtype(query, key, value)
-        groups = self.tile_groups(*shape[-2:])
-        biases = [
-            _bias(tiles, group.rule, mask, shape, query)
-            for group in groups
-            for tiles in group.tiles
+        groups = [
+            [
+                (tiles, _bias(tiles, group.rule, mask, shape, query))
+                for tiles in group.tiles
+            ]
+            for group in self.tile_groups(*shape[-2:])
         ]
         batch = math.prod(shape[:-2])
         flat = (
@@ -166,9 +167,7 @@ class TiledAttention(PatternAttention, ABC):
         )
         # Each tile chooses its precision itself.
         with torch.autocast(query.device.type, enabled=False):
-            context = MergedAttention.apply(
-                *flat, [group.tiles for group in groups], *biases
-            )
+            context = MergedAttention.apply(*flat, groups)
         return context.reshape(*query.shape[:-1], value.shape[-1])
 
 

@@ -1,5 +1,7 @@
 """Each tiled attention is its definition: forward, backward, under every mask, at every length."""
 
+import copy
+import io
 import subprocess
 import sys
 from unittest.mock import patch
@@ -17,10 +19,13 @@ from companion.attention import (
     PatternAttention,
     ScaledDot,
     SparseAttention,
+    TiledAttention,
     masks,
     record_weights,
 )
 from companion.attention.kernels import merging, tiling
+from companion.attention.kernels.merging import MergedAttention
+from companion.attention.kernels.tiling import TileGroup
 from companion.models import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -37,7 +42,7 @@ BUILD = {
     "atrous": lambda radius, rate, causal: AtrousAttention(rate, causal),
     "sparse": SparseAttention,
 }
-SEES = {
+MAY_ATTEND = {
     "local": lambda radius, rate: lambda i, j: abs(i - j) <= radius,
     "atrous": lambda radius, rate: lambda i, j: i % rate == j % rate,
     "sparse": lambda radius, rate: (
@@ -68,7 +73,7 @@ def causal(request):
     return request.param
 
 
-def drawn(*shape, seed=0, **kind):
+def sampled(*shape, seed=0, **kind):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64).to(**kind)
 
@@ -77,13 +82,13 @@ def sequence(queries, keys=None, batch=(2,), size=SIZE, value_size=SIZE, **kind)
     """Query, key and value as leaves."""
     shapes = [(queries, size), (keys or queries, size), (keys or queries, value_size)]
     return [
-        drawn(*batch, *shape, seed=i, **kind).requires_grad_()
+        sampled(*batch, *shape, seed=i, **kind).requires_grad_()
         for i, shape in enumerate(shapes)
     ]
 
 
-def some_mask(*shape, share=0.6):
-    return torch.rand(shape, generator=torch.Generator().manual_seed(7)) < share
+def some_mask(*shape, visible=0.6):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(7)) < visible
 
 
 def definition(attention, query, key, value, mask=None):
@@ -91,7 +96,7 @@ def definition(attention, query, key, value, mask=None):
 
 
 def same_gradients(found, expected, inputs):
-    gradient = drawn(*expected.shape, seed=8)
+    gradient = sampled(*expected.shape, seed=8)
     ours = torch.autograd.grad(found, inputs, gradient)
     for a, b in zip(ours, torch.autograd.grad(expected, inputs, gradient), strict=True):
         close(a, b)
@@ -119,10 +124,15 @@ def test_weights_and_contexts_are_those_of_plain_loops(
     kind, queries, more, radius, rate, causal
 ):
     keys = queries + more - 1
-    attention, sees = BUILD[kind](radius, rate, causal), SEES[kind](radius, rate)
+    attention, may_attend = (
+        BUILD[kind](radius, rate, causal),
+        MAY_ATTEND[kind](radius, rate),
+    )
     query, key, value = sequence(queries, keys, batch=())
     expected = child_2019.pattern_weights(
-        lambda i, j: sees(i, j) and (j <= i or not causal), query.tolist(), key.tolist()
+        lambda i, j: may_attend(i, j) and (j <= i or not causal),
+        query.tolist(),
+        key.tolist(),
     )
     close(attention.weights(query, key), expected)
     contexts = [scalars.context(row, value.tolist()) for row in expected]
@@ -132,7 +142,7 @@ def test_weights_and_contexts_are_those_of_plain_loops(
 
 @settings(deadline=None, max_examples=150)
 @given(kinds, lengths, lengths, sizes, sizes, st.booleans(), blocks)
-def test_forward_and_gradients_are_the_definition(
+def test_forward_and_gradients_are_those_of_the_definition(
     kind, queries, more, radius, rate, causal, how
 ):
     with cut(*how):
@@ -145,8 +155,10 @@ def test_forward_and_gradients_are_the_definition(
 @given(
     kinds, st.integers(1, 2500), st.integers(1, 90), st.integers(1, 90), st.booleans()
 )
-def test_also_at_lengths_of_several_pieces(kind, n, radius, rate, causal):
-    """More than 32 blocks of 32 are more than one piece."""
+def test_also_at_lengths_with_more_windows_than_are_computed_at_once(
+    kind, n, radius, rate, causal
+):
+    """More than 64 blocks of 32 queries are more than one element of a group."""
     attention = BUILD[kind](radius, rate, causal)
     inputs = sequence(n, batch=())
     is_its_definition(attention, inputs, some_mask(n) if n % 2 else None)
@@ -154,20 +166,25 @@ def test_also_at_lengths_of_several_pieces(kind, n, radius, rate, causal):
 
 @settings(deadline=None, max_examples=150)
 @given(kinds, lengths, lengths, sizes, sizes, st.booleans(), blocks, st.data())
-def test_under_a_mask_too(kind, queries, more, radius, rate, causal, how, data):
+def test_also_under_a_mask(kind, queries, more, radius, rate, causal, how, data):
     keys, batch = queries + more - 1, data.draw(st.sampled_from([(), (3,), (2, 3)]))
-    shape = [data.draw(st.sampled_from([1, n])) for n in (*batch, queries, keys)]
-    shape = shape[data.draw(st.integers(0, len(shape))) :]
-    share = data.draw(st.sampled_from([0.0, 0.3, 0.8]))
+    full = [*batch, queries, keys]
+    axes = data.draw(st.sampled_from([1, 2, len(full)]))
+    sizes = [data.draw(st.sampled_from([1, n])) for n in full[-axes:]]
+    if axes == 2 and sizes[0] in batch:  # ambiguous, and refused
+        sizes = [1] * (len(full) - 2) + sizes
+    visible = data.draw(st.sampled_from([0.0, 0.3, 0.8]))
     with cut(*how):
         inputs = sequence(queries, keys, batch)
         is_its_definition(
-            BUILD[kind](radius, rate, causal), inputs, some_mask(*shape, share=share)
+            BUILD[kind](radius, rate, causal),
+            inputs,
+            some_mask(*sizes, visible=visible),
         )
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-def test_every_sentence_has_its_own_padding(kind, causal, batch):
+def test_each_sequence_has_its_own_padding(kind, causal, batch):
     n = 11
     inputs, attention = sequence(n, batch=batch), BUILD[kind](2, 3, causal)
     ends = torch.randint(1, n + 1, batch, generator=torch.Generator().manual_seed(1))
@@ -193,8 +210,8 @@ def test_values_of_another_size(kind, queries, more, radius, rate, causal, how):
         )
 
 
-def test_where_there_is_no_kernel(kind, causal, monkeypatch):
-    monkeypatch.setattr(merging, "_fused", lambda query, value: False)
+def test_values_of_the_same_size_without_the_kernel(kind, causal, monkeypatch):
+    monkeypatch.setattr(merging, "_flash", None)
     with cut(2, 3):
         is_its_definition(BUILD[kind](2, 3, causal), sequence(23), some_mask(2, 1, 23))
 
@@ -207,8 +224,8 @@ def test_gradients_are_right(kind, causal, masked):
 
 
 def test_heads_as_multi_head_attention_makes_them_and_expanded_gradients(kind, causal):
-    """A head is every fourth part of a position's features: not contiguous."""
-    whole = [drawn(2, 13, 4 * SIZE, seed=i).requires_grad_() for i in range(3)]
+    """The features of a head are a slice of those of a position, so heads are not contiguous."""
+    whole = [sampled(2, 13, 4 * SIZE, seed=i).requires_grad_() for i in range(3)]
     heads = [x.unflatten(-1, (4, SIZE)).transpose(1, 2) for x in whole]
     assert not heads[0].is_contiguous()
     attention = BUILD[kind](2, 3, causal)
@@ -223,33 +240,33 @@ def test_heads_as_multi_head_attention_makes_them_and_expanded_gradients(kind, c
 
 
 def test_features_need_not_be_neighbours_in_memory(kind, causal):
-    """PyTorch's kernel takes them for it: its context would be wrong, without an error."""
-    across = [drawn(2, SIZE, 13, seed=i).requires_grad_() for i in range(3)]
+    """PyTorch's kernel assumes that they are: its context would be silently wrong."""
+    across = [sampled(2, SIZE, 13, seed=i).requires_grad_() for i in range(3)]
     is_its_definition(BUILD[kind](2, 3, causal), [x.mT for x in across])
 
 
 def test_one_tensor_may_be_query_key_and_value(kind, causal):
-    x, attention = drawn(2, 13, SIZE).requires_grad_(), BUILD[kind](2, 3, causal)
+    x, attention = sampled(2, 13, SIZE).requires_grad_(), BUILD[kind](2, 3, causal)
     same_gradients(attention(x, x, x), definition(attention, x, x, x), [x])
 
 
-# Who sees whom
+# Which positions attend to which
 
 
 def test_gradients_reach_what_the_rule_allows_and_nothing_else(kind, causal):
-    n, attention, sees = 17, BUILD[kind](2, 5, causal), SEES[kind](2, 5)
+    n, attention, may_attend = 17, BUILD[kind](2, 5, causal), MAY_ATTEND[kind](2, 5)
     query, key, value = sequence(n, batch=())
     context = attention(query, key, value)
     for i in range(n):
         gradient = torch.autograd.grad(
             context[i].square().sum(), (key, value), retain_graph=True
         )
-        expected = [sees(i, j) and (j <= i or not causal) for j in range(n)]
+        expected = [may_attend(i, j) and (j <= i or not causal) for j in range(n)]
         assert (gradient[1] != 0).any(-1).tolist() == expected
         assert not gradient[0][~torch.tensor(expected)].any()
 
 
-def test_a_row_that_sees_nothing_is_zero_and_sends_no_gradient(kind, causal):
+def test_a_fully_masked_row_is_zero_and_has_no_gradient(kind, causal):
     query, key, value = sequence(13, batch=(2, 3))
     mask = torch.ones(2, 3, 13, 13).bool()
     mask[0, 1, 4] = mask[1] = False
@@ -258,12 +275,12 @@ def test_a_row_that_sees_nothing_is_zero_and_sends_no_gradient(kind, causal):
     for x in (context, query.grad):
         assert not x[0, 1, 4].any()
         assert not x[1].any()
-        assert x[0, 0, 3:].all()  # a query before may see itself alone
+        assert x[0, 0, 3:].all()  # earlier queries may attend to themselves alone
     assert not key.grad[1].any()
     assert not value.grad[1].any()
 
 
-def test_hidden_keys_have_no_influence_and_get_no_gradient(kind, causal):
+def test_masked_keys_have_no_influence_and_get_no_gradient(kind, causal):
     query, key, value = sequence(13)
     mask = some_mask(13)
     attention = BUILD[kind](2, 3, causal)
@@ -289,19 +306,85 @@ def test_causal_says_so(kind, causal):
     assert BUILD[kind](2, 3, causal).causal is causal
 
 
-def test_no_part_holds_what_its_rule_hides_as_a_whole():
-    """Looking back needs no window ahead, and a class of which all see all needs no rule."""
-    back, around = (
+def test_causal_windows_have_no_later_keys_and_a_class_without_a_mask_no_rule():
+    before, around = (
         tiling.local_tiles(200, 200, 20, 0),
         tiling.local_tiles(200, 200, 20, 20),
     )
-    for causal, expected in [(True, back), (False, around)]:
-        assert LocalAttention(20, causal).parts(200, 200)[0][0] == expected
-        assert SparseAttention(20, 7, causal).parts(200, 200)[0][0] == expected
-    assert AtrousAttention(7).parts(200, 200)[0][1] is None
+    for causal, expected in [(True, before), (False, around)]:
+        assert LocalAttention(20, causal).tile_groups(200, 200)[0].tiles == expected
+        assert SparseAttention(20, 7, causal).tile_groups(200, 200)[0].tiles == expected
+    assert AtrousAttention(7).tile_groups(200, 200)[0].rule is None
 
 
-# Kinds of numbers
+# Query positions
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_queries_at_given_positions_are_rows_of_the_whole(
+    kind, causal, batched, masked
+):
+    query, key, value = sequence(13)
+    attention, mask = BUILD[kind](2, 3, causal), some_mask(13) if masked else None
+    rows = torch.tensor([[5, 0, 12, 5], [1, 2, 3, 4]])
+    rows = rows if batched else rows[:1].expand(2, -1)
+    position = rows if batched else rows[0]
+    found = attention(
+        query.gather(1, rows[..., None].expand(-1, -1, SIZE)),
+        key,
+        value,
+        mask,
+        position,
+    )
+    whole = attention(query, key, value, mask)
+    close(found, whole.gather(1, rows[..., None].expand(-1, -1, SIZE)))
+
+
+def test_in_heads_tiles_are_used_unless_positions_are_given(kind, monkeypatch):
+    attend = spread(MultiHeadAttention(6, 2, BUILD[kind](2, 3, True)))
+    x = sampled(2, 9, 6)
+    expected = attend(x, *attend.project(x), None, torch.arange(9))
+    close(attend(x, *attend.project(x)), expected)
+
+    def unused(*args):
+        raise AssertionError("tiles were computed")
+
+    monkeypatch.setattr(MergedAttention, "apply", unused)
+    attend(x, *attend.project(x), None, torch.arange(9))
+    with pytest.raises(AssertionError, match="tiles were computed"):
+        attend(x, *attend.project(x))
+
+
+# Rules that tiles cannot compute
+
+
+class FixedByWindows(TiledAttention):
+    """Windows whose mask is taken from the first of them, though the rule differs between them."""
+
+    def __init__(self, rule):
+        super().__init__(rule, causal=True)
+
+    def tile_groups(self, queries, keys):
+        return [TileGroup(tiling.local_tiles(queries, keys, 40, 0), self.rule)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (masks.fixed(3), "same_block"),
+        (masks.union(masks.local(2), masks.block_ends(4)), "block_ends"),
+        (lambda i, j: i // 3 == j // 3, "lambda"),
+    ],
+)
+def test_tiles_refuse_a_rule_that_does_not_depend_on_the_distance_alone(rule, name):
+    attention, inputs = FixedByWindows(rule), sequence(200)
+    with pytest.raises(ValueError, match=rf"i − j alone .*{name}.* PatternAttention"):
+        attention(*inputs)
+    close(PatternAttention(rule, causal=True)(*inputs), definition(attention, *inputs))
+
+
+# Dtypes
 
 
 @pytest.mark.parametrize(
@@ -339,7 +422,7 @@ def test_every_device_and_precision(kind, causal, device, precision, value_size)
 
 @pytest.mark.parametrize("value_size", [16, 24])
 def test_autocast_makes_nothing_less_precise(kind, value_size):
-    """As of the inputs' type alone: scores and what they are divided by are in single precision."""
+    """Scores and softmax are in single precision, whatever the dtype of the inputs."""
     inputs, attention = (
         sequence(70, size=16, value_size=value_size, dtype=torch.bfloat16),
         BUILD[kind](4, 9, True),
@@ -378,12 +461,95 @@ for attention, mask, value_size in [
     [("cpu", "aot_eager"), pytest.param("cuda", "inductor", marks=pytest.mark.cuda)],
 )
 def test_compiled_into_one_graph(device, backend):
-    """In a process of its own, for dynamo cannot trace what checks the shapes in these tests."""
+    """In a process of its own, because dynamo cannot trace the checks of shapes in these tests."""
     program = [sys.executable, "-c", COMPILED, device, backend]
     done = subprocess.run(
         program, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+LENGTHS = """
+import torch
+from companion.attention.sparse import LocalAttention
+
+attention = LocalAttention(2)
+compiled = torch.compile(attention, backend="eager", fullgraph={fullgraph})
+for length in range(5, 15):
+    x = torch.randn(1, length, 4)
+    torch.testing.assert_close(compiled(x, x, x), attention(x, x, x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "fullgraph", "fails"),
+    [
+        ("", False, False),
+        ("", True, True),
+        ("torch._dynamo.config.recompile_limit = 16", True, False),
+    ],
+)
+def test_a_graph_is_for_one_length_and_there_are_eight(setting, fullgraph, fails):
+    """As the docstring says: then uncompiled, or an error, or as many as one sets."""
+    program = LENGTHS.format(fullgraph=fullgraph).replace(
+        "compiled =", f"import torch._dynamo\n{setting}\ncompiled ="
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode != 0) is fails, done.stderr
+    assert ("recompile_limit" in done.stderr) is (fails or not setting)
+
+
+# Transforms, exports and copies
+
+
+def test_under_torch_func_it_is_the_definition(kind, causal):
+    attention, x = BUILD[kind](2, 3, causal), sampled(4, 9, SIZE)
+
+    def loss(x):
+        return attention(x, x, x).square().sum()
+
+    leaf = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(leaf), leaf)
+    close(torch.func.grad(loss)(x), expected)
+    close(torch.func.vmap(torch.func.grad(loss))(x), expected)
+    close(torch.func.vmap(lambda x: attention(x, x, x))(x), attention(x, x, x))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_it_is_exported_for_every_length(kind, causal):
+    class SelfAttention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = BUILD[kind](2, 3, causal)
+
+        def forward(self, x, mask):
+            return self.attention(x, x, x, mask)
+
+    model, length = SelfAttention(), torch.export.Dim("length", min=2, max=999)
+    program = torch.export.export(
+        model,
+        (sampled(2, 9, 4), some_mask(2, 1, 9)),
+        dynamic_shapes={"x": {1: length}, "mask": {2: length}},
+    ).module()
+    for n in (5, 9, 70):
+        inputs = sampled(2, n, 4), some_mask(2, 1, n)
+        close(program(*inputs), model(*inputs))
+
+
+def test_saved_copied_and_compared_by_value(kind, causal):
+    attention, file = BUILD[kind](2, 3, causal), io.BytesIO()
+    torch.save(attention, file)
+    file.seek(0)
+    inputs = sequence(13)
+    for other in (torch.load(file, weights_only=False), copy.deepcopy(attention)):
+        assert other.rule == attention.rule == BUILD[kind](2, 3, causal).rule
+        assert torch.equal(other(*inputs), attention(*inputs))
 
 
 # Bad input
@@ -414,9 +580,9 @@ def test_more_queries_than_keys_are_an_error(kind):
 def test_query_and_key_of_different_batches_or_sizes_are_an_error(kind):
     query, key, value = sequence(5)
     attention = BUILD[kind](2, 3, False)
-    with pytest.raises(ValueError, match=r"\(2,\) and \(1,\)"):
+    with pytest.raises(ValueError, match=r"\(2, 5, 3\) and \(1, 5, 3\)"):
         attention(query, key[:1], value)
-    with pytest.raises(ValueError, match=r"3 and 2 features"):
+    with pytest.raises(ValueError, match=r"\(2, 5, 3\) and \(2, 5, 2\)"):
         attention(query, key[..., :2], value)
 
 
@@ -431,7 +597,7 @@ def test_values_of_another_batch_are_an_error(kind, value_size):
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (0,)])
-def test_no_query_finds_no_context(kind, causal, batch):
+def test_no_queries_have_no_contexts(kind, causal, batch):
     query, key, value = sequence(5, batch=batch)
     attention = BUILD[kind](2, 3, causal)
     for found in (
@@ -453,10 +619,10 @@ def test_an_empty_batch(kind, causal):
 # In models
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_in_heads_it_is_what_their_weights_say(kind, causal, share):
+@pytest.mark.parametrize("visible", [0.3, 1.0])
+def test_in_heads_contexts_agree_with_weights(kind, causal, visible):
     attend = spread(MultiHeadAttention(12, 3, BUILD[kind](2, 3, causal)))
-    x, mask = drawn(2, 11, 12), some_mask(2, 1, 11, share=share)
+    x, mask = sampled(2, 11, 12), some_mask(2, 1, 11, visible=visible)
     found = attend(x, *attend.project(x), mask)
     with record_weights(attend) as maps:
         close(attend(x, *attend.project(x), mask), found)
@@ -467,20 +633,20 @@ def test_in_heads_it_is_what_their_weights_say(kind, causal, share):
     ].any()
 
 
-def test_an_encoder_layer_does_not_see_padding(kind):
+def test_padding_has_no_effect_in_an_encoder_layer(kind):
     layer = spread(
         TransformerEncoderLayer(
             12, 3, 7, dropout=0.0, attention=BUILD[kind](2, 3, False)
         )
     )
-    x, ends = drawn(3, 40, 12), torch.tensor([40, 1, 35])
+    x, ends = sampled(3, 40, 12), torch.tensor([40, 1, 35])
     together = layer(x, torch.arange(40) < ends[:, None, None])
     for row, end in enumerate(ends):
         close(together[row, :end], layer(x[row : row + 1, :end])[0])
 
 
 def decoder(*attentions):
-    """Words look at words alone: a layer for each attention."""
+    """A layer of self-attention for each of these."""
     layers = [
         TransformerDecoderLayer(4, 2, 7, 0.0, attention) for attention in attentions
     ]
@@ -488,7 +654,7 @@ def decoder(*attentions):
 
 
 def begin(model):
-    return model.start(drawn(2, 3, 4, seed=1), torch.ones(2, 3).bool())
+    return model.start(sampled(2, 3, 4, seed=1), torch.ones(2, 3).bool())
 
 
 WORDS = torch.randint(3, 9, (2, 70), generator=torch.Generator().manual_seed(2))
@@ -502,20 +668,18 @@ WORDS = torch.randint(3, 9, (2, 70), generator=torch.Generator().manual_seed(2))
     st.lists(st.integers(1, 17), min_size=1, max_size=4),
     blocks,
 )
-def test_words_read_in_pieces_are_as_those_read_at_once(
-    kind, radius, rate, pieces, how
-):
+def test_chunks_give_the_same_logits_as_the_whole(kind, radius, rate, lengths, how):
     model = decoder(BUILD[kind](radius, rate, True))
-    words = WORDS[:, : sum(pieces)]
+    words = WORDS[:, : sum(lengths)]
     with cut(*how):
         state, found = begin(model), []
-        for piece in words.split(pieces, 1):
-            logits, state = model.run(piece, state)
+        for chunk in words.split(lengths, 1):
+            logits, state = model.run(chunk, state)
             found.append(logits)
         close(torch.cat(found, 1), model(words, begin(model)))
 
 
-def test_word_by_word_is_as_all_at_once(kind):
+def test_step_by_step_is_as_all_at_once(kind):
     model = decoder(*(BUILD[kind](3, 4, True) for _ in range(2)))
     state, found = begin(model), []
     for word in WORDS.unbind(1):
@@ -525,7 +689,7 @@ def test_word_by_word_is_as_all_at_once(kind):
     close(torch.stack(found, 1), model(WORDS, begin(model)))
 
 
-def test_a_model_that_looks_back_needs_no_mask(kind, monkeypatch):
+def test_a_model_of_causal_attentions_needs_no_mask(kind, monkeypatch):
     model, plain = decoder(BUILD[kind](3, 4, True)), decoder(BUILD[kind](3, 4, False))
     expected = plain(WORDS, begin(plain))  # under the model's causal mask
 
@@ -553,26 +717,24 @@ def floats(action):
 
 
 def budget(kind, n):
-    """n · (3 · radius + n / rate), or the part of it that the pattern has."""
+    """n · (3 · radius + n / rate), or the term of it that the pattern has."""
     return n * (3 * RADIUS * (kind != "atrous") + n // RATE * (kind != "local"))
 
 
-def test_a_mask_for_all_heads_is_not_kept_for_each(kind, causal):
+def test_one_mask_for_all_heads_is_kept_once(kind, causal):
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(
         lambda x: kept.append(x) or x, lambda x: x
     ):
         BUILD[kind](2, 3, causal)(*sequence(40, batch=(5,)), some_mask(1, 40))
-    biases = kept[
-        5:
-    ]  # after query, key, value, context and what the weights were divided by
+    biases = kept[5:]  # after query, key, value, context and log-sum-exp
     assert biases
     assert all(len(bias) == 1 for bias in biases)
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_memory_grows_as_the_pattern_does(kind, causal, padded):
-    """And a few numbers a feature: contexts and gradients. A padding mask is drawn up in bytes before."""
+    """And with contexts and gradients. A padding mask takes a byte for each score before."""
     attention = BUILD[kind](RADIUS, RATE, causal)
     mask = torch.arange(LONG)[None] < LONG - 5 if padded else None
     inputs = [torch.randn(LONG, FEATURES).requires_grad_() for _ in range(3)]
@@ -592,7 +754,7 @@ def test_memory_grows_as_the_pattern_does(kind, causal, padded):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("kind", ["local", "atrous"])
 def test_memory_grows_with_the_length_alone(kind, padded):
-    """Also that of classes, where the kernel takes scores in blocks and one row of a mask is for all."""
+    """Also for classes: the kernel computes scores in blocks, and one mask row serves all queries."""
     attention = BUILD[kind](RADIUS, RATE, False)
     peaks = []
     for n in (8_192, 16_384, 32_768):
@@ -608,9 +770,7 @@ def test_the_definition_needs_more_than_four_gigabytes_where_the_tiles_do_not():
     n = 1_024
     x, attention = torch.randn(n, FEATURES), PatternAttention(masks.local(RADIUS))
     dense = peak_memory(lambda: attention.weights(x, x) @ x)
-    assert (
-        dense > 4 * n**2
-    )  # which also shows that the measure sees what is held in between
+    assert dense > 4 * n**2  # so the measure includes what is held in between
     assert dense / n**2 * LONG**2 > 4 * 2**30
     x = torch.randn(LONG, FEATURES)
     assert peak_memory(lambda: LocalAttention(RADIUS)(x, x, x)) < 2**25
@@ -618,7 +778,7 @@ def test_the_definition_needs_more_than_four_gigabytes_where_the_tiles_do_not():
 
 @pytest.mark.usefixtures("unchecked")
 def test_inputs_of_two_precisions_take_autocasts_or_are_refused():
-    query, key = drawn(1, 9, 4), drawn(1, 9, 4, seed=1)
+    query, key = sampled(1, 9, 4), sampled(1, 9, 4, seed=1)
     with torch.autocast("cpu", torch.bfloat16):
         found = LocalAttention(2)(query, key.bfloat16(), key.bfloat16())
     assert found.dtype == torch.bfloat16

@@ -1,6 +1,6 @@
 """Scaled dot-product attention over groups of tiles: one softmax, of which no scores are kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,9 @@ from companion.attention.kernels.tiling import Tiles
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _flash: Any = getattr(torch.ops.aten, _FLASH, None)
 _flash_backward: Any = getattr(torch.ops.aten, _FLASH + "_backward", None)
+
+#: Tiles, and what is added to their scores: 0, or −∞ where a key is masked.
+BiasedTiles = tuple[Tiles, Float[Tensor, "_ _ _ _"] | None]
 
 
 class MergedAttention(torch.autograd.Function):
@@ -39,20 +42,18 @@ class MergedAttention(torch.autograd.Function):
         query: Float[Tensor, "b q d"],
         key: Float[Tensor, "b k d"],
         value: Float[Tensor, "b k v"],
-        groups: Sequence[Sequence[Tiles]],
-        *biases: Float[Tensor, "_ _ _ _"] | None,
+        groups: Sequence[Sequence[BiasedTiles]],
     ) -> Float[Tensor, "b q v"]:
-        """The contexts. There is a bias for each element of each group, in their order."""
-        remaining = iter(biases)
+        """The contexts of all queries; every group holds each of them once."""
         (context, lse), *others = (
-            _attend_group(group, query, key, value, remaining) for group in groups
+            _attend_group(group, query, key, value) for group in groups
         )
         for other, other_lse in others:
             weight = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
             context.lerp_(other, weight.to(context.dtype))
             lse = torch.logaddexp(lse, other_lse)
+        ctx.tiles, biases = zip(*(x for group in groups for x in group), strict=True)
         ctx.save_for_backward(query, key, value, context, _finite(lse), *biases)
-        ctx.tiles = [tiles for group in groups for tiles in group]
         return context
 
     @staticmethod
@@ -77,23 +78,19 @@ class MergedAttention(torch.autograd.Function):
                 totals, (queries, keys, keys), gradients, strict=True
             ):
                 cut.add(total, part)
-        return *totals, None, *(None for _ in biases)
+        return *totals, None
 
 
 def _attend_group(
-    group: Sequence[Tiles],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    biases: Iterator[Tensor | None],
+    group: Sequence[BiasedTiles], query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The contexts and ``lse`` of one group, at the positions of their queries."""
     wide = torch.promote_types(query.dtype, torch.float32)
     context = query.new_empty(*query.shape[:-1], value.shape[-1])
     lse = query.new_empty(*query.shape[:-1], 1, dtype=wide)
-    for queries, keys in group:
+    for (queries, keys), bias in group:
         tile_context, tile_lse = tile_attention(
-            queries.cut(query), keys.cut(key), keys.cut(value), next(biases)
+            queries.cut(query), keys.cut(key), keys.cut(value), bias
         )
         queries.put(context, tile_context)
         queries.put(lse, tile_lse)
