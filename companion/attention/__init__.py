@@ -20,6 +20,7 @@ from companion.attention.attention_over_attention import (
     two_way_attention,
 )
 from companion.attention.base import Attention, masked_softmax
+from companion.attention.causal import CausalAttention
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -81,6 +82,7 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "Bilinear",
+    "CausalAttention",
     "Concat",
     "Cosine",
     "DenseSynthesizer",

@@ -1,9 +1,10 @@
-"""FlexAttention equals the definition: not compiled in many cases, compiled, which takes seconds, in few."""
+"""FlexAttention equals the definition: uncompiled in many cases; compiled, which is slow, in few."""
 
 import copy
+import io
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest.mock import patch
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
+from torch.func import vmap
 from torch.nn.attention import flex_attention as pytorchs
 
 from companion.attention import (
@@ -44,12 +46,12 @@ BUILD = {
 
 @contextmanager
 def plain():
-    """PyTorch's kernel not compiled: it holds all scores, knows float64, and gives their log-sum-exp."""
+    """PyTorch's kernel uncompiled: it holds all scores, takes float64, and returns the log-sum-exp."""
     uncompiled = patch.object(pytorchs, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
     with (
         uncompiled,
         patch.multiple(
-            flex, kernel=pytorchs.flex_attention, gives_lse=lambda device: True
+            flex, kernel=pytorchs.flex_attention, returns_lse=lambda device: True
         ),
     ):
         yield
@@ -74,7 +76,7 @@ def sequence(queries, keys, batch=(2, 3), size=16, **kind):
 
 
 def padding(keys, device="cpu"):
-    """The first sentence has a few keys, the second has none."""
+    """The first sequence is padded, the second is empty."""
     return (
         torch.arange(keys, device=device)
         < torch.tensor([[keys - 5], [0]], device=device)
@@ -105,10 +107,9 @@ def test_not_compiled_equals_its_definition(
     keys = queries + more
     batch = data.draw(st.sampled_from([(), (2,), (2, 3), (2, 1, 3)]))
     masks = [
-        (),
         (keys,),
-        (1, keys),
-        (queries, 1),
+        (*[1] * len(batch), 1, keys),
+        (*[1] * len(batch), queries, 1),
         (*batch, queries, keys),
         (*batch[:-1], *[1] * bool(batch), 1, keys),
     ]
@@ -137,9 +138,9 @@ def test_blocks_are_those_that_pytorch_finds_in_the_mask(
     name, radius, rate, queries, more
 ):
     rule, keys = BUILD[name](radius, rate, True).rule, queries + more
-    (rows, _), (columns, back), found = find_blocks(rule, rate, queries, keys, CPU)
+    (rows, _), (columns, inverse), found = find_blocks(rule, rate, queries, keys, CPU)
     assert sorted(rows.tolist()) == list(range(queries))
-    assert columns[back].tolist() == list(range(keys))
+    assert columns[inverse].tolist() == list(range(keys))
     assert all(
         (columns[1:] - columns[:-1])[columns[1:] % rate == columns[:-1] % rate] == rate
     )
@@ -149,12 +150,12 @@ def test_blocks_are_those_that_pytorch_finds_in_the_mask(
     )
     assert found.shape == expected.shape
     for kind in ("kv", "full_kv", "q", "full_q"):
-        numbers, places = f"{kind}_num_blocks", f"{kind}_indices"
+        numbers, indices = f"{kind}_num_blocks", f"{kind}_indices"
         assert torch.equal(getattr(found, numbers), getattr(expected, numbers))
-        assert torch.equal(getattr(found, places), getattr(expected, places))
+        assert torch.equal(getattr(found, indices), getattr(expected, indices))
 
 
-def test_sorted_atrous_leaves_out_all_blocks_but_the_diagonal():
+def test_sorted_atrous_skips_all_blocks_except_the_diagonal():
     length, rate = 8 * BLOCK, 8
     rule = masks.atrous(rate)
     assert find_blocks(rule, rate, length, length, CPU)[-1].sparsity() == 100 * (
@@ -168,9 +169,9 @@ def test_blocks_are_found_once_and_never_as_n_squared_entries():
 
     def rule(i, j):
         nonlocal largest
-        seen = (i - j).abs() <= 9
-        largest = max(largest, seen.numel())
-        return seen
+        visible = (i - j).abs() <= 9
+        largest = max(largest, visible.numel())
+        return visible
 
     length = 20 * BLOCK
     first = find_blocks(rule, 1, length, length, CPU)
@@ -178,7 +179,7 @@ def test_blocks_are_found_once_and_never_as_n_squared_entries():
     assert find_blocks(rule, 1, length, length, CPU) is first
 
 
-def test_blocks_found_in_inference_mode_serve_in_training():
+def test_blocks_found_in_inference_mode_can_be_used_in_training():
     with torch.inference_mode():
         rows, columns, blocks = find_blocks(masks.local(3), 2, 9, 9, CPU)
     assert not any(
@@ -196,8 +197,8 @@ def test_sorted_and_restored_with_the_gradient_in_order():
     assert gradcheck(columns.restore, x)
 
 
-def parts(length=7):
-    """What two calls of a kernel give, with a query that sees nothing in the one, the other, or both."""
+def two_calls(length=7):
+    """Scores, values and masks of two calls, with queries that are fully masked in either or both."""
     generator = torch.Generator().manual_seed(0)
     score, value = (
         torch.randn(2, length, n, generator=generator, dtype=torch.float64)
@@ -210,7 +211,7 @@ def parts(length=7):
     return score.requires_grad_(), value.requires_grad_(), near, far
 
 
-def joined(score, value, near, far):
+def merged(score, value, near, far):
     found = []
     for mask in (near, far):
         scores = score.masked_fill(~mask, -torch.inf)
@@ -220,12 +221,13 @@ def joined(score, value, near, far):
     return merge(*found)
 
 
-def test_joined_is_one_softmax_with_its_gradient_even_where_nothing_is_seen():
-    score, value, near, far = parts()
-    hidden = ~(near | far)
-    expected = score.masked_fill(hidden, -torch.inf).softmax(-1).nan_to_num() @ value
-    torch.testing.assert_close(joined(score, value, near, far), expected)
-    assert gradcheck(joined, (score, value, near, far))
+def test_merged_calls_are_one_softmax_with_its_gradient_even_where_all_is_masked():
+    score, value, near, far = two_calls()
+    expected = (
+        score.masked_fill(~(near | far), -torch.inf).softmax(-1).nan_to_num() @ value
+    )
+    torch.testing.assert_close(merged(score, value, near, far), expected)
+    assert gradcheck(merged, (score, value, near, far))
 
 
 @torch.no_grad()
@@ -275,13 +277,13 @@ def test_a_radius_or_rate_below_1_is_an_error(build):
 @pytest.mark.parametrize("name", BUILD)
 def test_more_queries_than_keys_are_an_error(name):
     with pytest.raises(
-        ValueError, match="5 queries cannot be among the positions of 3 keys"
+        ValueError, match="5 queries cannot be the last positions of 3 keys"
     ):
         BUILD[name](1, 1, False)(*sequence(5, 3))
 
 
 @pytest.mark.parametrize("name", BUILD)
-def test_a_gradient_on_a_cpu_is_an_error_that_says_what_has_one(name):
+def test_a_gradient_on_a_cpu_is_an_error_that_names_the_alternatives(name):
     query, key, value = sequence(5, 5)
     with pytest.raises(NotImplementedError, match="LocalAttention"):
         BUILD[name](1, 1, False)(query, key, value.requires_grad_())
@@ -290,13 +292,60 @@ def test_a_gradient_on_a_cpu_is_an_error_that_says_what_has_one(name):
 
 
 def test_a_mask_of_another_shape_is_an_error():
-    with pytest.raises(ValueError, match="does not broadcast"):
+    with pytest.raises(
+        ValueError,
+        match=r"mask of shape \(4, 5\) does not fit scores of shape \(2, 3, 5, 5\)",
+    ):
         FlexAtrous(2)(*sequence(5, 5), torch.ones(4, 5).bool())
 
 
 @pytest.mark.parametrize(("queries", "batch"), [(0, (2, 3)), (4, (0, 3))])
-def test_no_query_gets_no_context(queries, batch):
+def test_no_queries_have_no_contexts(queries, batch):
     assert FlexAtrous(2)(*sequence(queries, 5, batch)).shape == (*batch, queries, 16)
+
+
+PICKLED = sorted(set(BUILD) - {"nothing"})  # whose rule is a lambda
+
+
+@pytest.mark.parametrize("name", PICKLED)
+def test_saved_and_copied_by_value(name):
+    attention, file = BUILD[name](2, 3, True), io.BytesIO()
+    torch.save(attention, file)
+    file.seek(0)
+    for other in (torch.load(file, weights_only=False), copy.deepcopy(attention)):
+        assert vars(other)["rule"] == attention.rule
+        with plain():
+            equals_its_definition(other, *sequence(9, 9))
+
+
+def test_equal_rules_have_one_set_of_blocks():
+    first, second = FlexSparse(3, 4).rule, FlexSparse(3, 4).rule
+    assert first is not second
+    assert find_blocks(first, 1, 9, 9, CPU) is find_blocks(second, 1, 9, 9, CPU)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_with_positions_and_under_torch_func_it_is_the_definition(name):
+    attention, (query, key, value) = BUILD[name](2, 3, True), sequence(9, 9)
+    definition = PatternAttention(attention.rule)
+    position = torch.tensor([4, 0, 7])
+    found = attention(query[..., :3, :], key, value, None, position)
+    expected = definition(query[..., :3, :], key, value, None, position)
+    torch.testing.assert_close(found, expected)
+    found = vmap(lambda q, k, v: attention(q, k, v))(query, key, value)
+    torch.testing.assert_close(found, definition(query, key, value))
+
+
+def test_where_pytorch_has_no_such_setting_its_own_limit_of_kernels_holds(monkeypatch):
+    assert not isinstance(flex._room_for_kernels(), nullcontext)
+    with flex._room_for_kernels():
+        assert torch._dynamo.config.recompile_limit == flex._KERNELS
+    monkeypatch.setattr(torch._dynamo, "config", object())
+    with flex._room_for_kernels():
+        pass
+    monkeypatch.delattr(torch._dynamo, "config")
+    with flex._room_for_kernels():
+        pass
 
 
 @pytest.mark.cuda
