@@ -1,15 +1,10 @@
-"""Attention weights to look at: figures, shaded text, and an explorer in HTML."""
+"""Attention weights made visible: figures, shaded text, and an interactive table in HTML."""
 
 from companion.visualization.alignments import Alignment
 from companion.visualization.explorer import Explorer, explore, explore_many
-from companion.visualization.plots import (
-    curves,
-    heatmap,
-    heatmaps,
-    learning_curves,
-    style,
-    tree,
-)
+from companion.visualization.plots import curves, heatmap, heatmaps, learning_curves
+from companion.visualization.search_tree import tree
+from companion.visualization.style import set_style
 from companion.visualization.text import text_heatmap
 
 __all__ = [
@@ -21,7 +16,7 @@ __all__ = [
     "heatmap",
     "heatmaps",
     "learning_curves",
-    "style",
+    "set_style",
     "text_heatmap",
     "tree",
 ]

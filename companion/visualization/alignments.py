@@ -1,4 +1,4 @@
-"""Attention weights with the tokens they stand between, made ready for a picture."""
+"""Attention weights with their query and key tokens, checked and made ready to plot."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -12,11 +12,12 @@ from torch import Tensor
 Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]
 
 
-def numbers(values: Any, name: str) -> Float[np.ndarray, "..."]:
-    """A tensor, an array, or lists of them as numbers on the CPU, whatever the device, precision or gradient.
+def to_array(values: Any, name: str) -> Float[np.ndarray, "..."]:
+    """A tensor, an array, or nested lists of them as one array of floats on the CPU.
 
     Raises:
-        TypeError: they are no numbers, or lists of different lengths; the message begins with ``name``.
+        TypeError: they are not numbers, or lists of different lengths; the message
+            begins with ``name``.
     """
     try:
         return np.asarray(_without_tensors(values), dtype=float)
@@ -36,23 +37,24 @@ def _without_tensors(values: Any) -> Any:
     )
 
 
-def table(
+def weight_matrix(
     weights: Float[Tensor, "..."] | Float[np.ndarray, "..."],
     queries: Sequence[str],
     keys: Sequence[str],
 ) -> Float[np.ndarray, "q k"]:
-    """The weights as :func:`numbers`, if they fit their tokens.
+    """The weights as an array, if they fit their tokens.
 
     Raises:
         TypeError: a token is not a string, or the weights are not numbers.
-        ValueError: the weights are not one row a query and one column a key, a token list is empty, or
-            a weight lies outside 0 to 1.
+        ValueError: the weights do not have one row per query and one column per key,
+            there are no queries or no keys, or a weight lies outside 0 to 1.
     """
-    values = numbers(weights, "weights")
+    values = to_array(weights, "weights")
     if values.shape != (len(queries), len(keys)) or not values.size:
         raise ValueError(
             f"weights of shape {values.shape} do not fit {len(queries)} query tokens and "
-            f"{len(keys)} key tokens: one row a query and one column a key are needed, at least one of each"
+            f"{len(keys)} key tokens: they need one row per query and one column per key, "
+            f"at least one of each"
         )
     for token in (*queries, *keys):
         if not isinstance(token, str):
@@ -69,28 +71,35 @@ def table(
     return values
 
 
-def tables(maps: Mapping[str, Alignment]) -> dict[str, Float[np.ndarray, "q k"]]:
-    """The :func:`table` of each named map.
+def weight_matrices(
+    maps: Mapping[str, Alignment],
+) -> dict[str, Float[np.ndarray, "q k"]]:
+    """The :func:`weight_matrix` of each named map.
 
     Raises:
-        TypeError, ValueError: there is no map, or one of them is wrong; the message gives its name.
+        TypeError, ValueError: there is no map, or one of them is invalid; the message
+            gives its name.
     """
     if not maps:
         raise ValueError(
-            "no map to show: give at least one, as {name: (weights, queries, keys)}"
+            "there is no map to show: give at least one, as {name: (weights, queries, keys)}"
         )
-    made = {}
+    matrices = {}
     for name, alignment in maps.items():
         try:
-            made[name] = table(*alignment)
+            matrices[name] = weight_matrix(*alignment)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"map {name!r}: {error}") from error
-    return made
+    return matrices
+
+
+def printable(text: Any) -> str:
+    """The text as valid Unicode: a lone surrogate, which no font has, becomes ``�``."""
+    return str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def visible(token: str) -> str:
-    """The token as one can see it: blanks as ``␣``, the empty token as ``∅``."""
-    return (
-        "".join("␣" if character.isspace() else character for character in token) or "∅"
-    )
+    """The token without invisible characters: blanks as ``␣``, the empty token as ``∅``."""
+    characters = ("␣" if x.isspace() else x for x in printable(token))
+    return "".join(characters) or "∅"

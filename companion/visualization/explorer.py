@@ -1,4 +1,4 @@
-"""Attention to explore in a web page: plain HTML and CSS, no script, and nothing to load."""
+"""Interactive attention weights for a web page: HTML and CSS without scripts or downloads."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,17 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from companion.visualization.alignments import Alignment, tables, visible
+from companion.visualization.alignments import (
+    Alignment,
+    printable,
+    visible,
+    weight_matrices,
+)
 
-#: What the cells of an explorer hold.
-PERCENT = "Weights in percent; an empty cell is under one half."
-# The shade is see-through and the text takes the page's own colour. With this blue at three quarters, text
-# keeps a contrast of at least 4.5 on a white page and on a dark one, and no page's mode has to be known.
+#: What the cells of an explorer contain.
+PERCENT = "Weights in percent; cells below 0.5 % are left blank."
+# The shade is translucent and the text has the colour of the page. This blue at 75 % opacity
+# keeps the contrast of text at 4.5 or more, on light and on dark pages alike.
 _CSS = """\
 .text_html:has(>.X){background:none!important;color:inherit!important}
 .X{color:inherit;font:inherit;max-width:100%}
@@ -38,37 +43,46 @@ outline:2px solid currentColor;outline-offset:-1px}
 .X tbody th:focus-within{text-decoration:underline}
 @media(max-width:40em){.X thead th{writing-mode:vertical-rl;height:auto;padding:.3em 0}}
 """
-_HINT = f"Choose a row to see it over the columns. {PERCENT}"
+_HINT = f"Select a row to shade the columns by its weights. {PERCENT}"
 
 
 class Explorer:
-    """One or several alignments that a notebook shows as a page; made by :func:`explore`."""
+    """Interactive alignments that a notebook shows as HTML; made by :func:`explore`.
+
+    Args:
+        maps: ``{name: (weights, queries, keys)}``.
+        title: the title of the whole.
+
+    Raises:
+        TypeError, ValueError: as :func:`explore_many`.
+    """
 
     def __init__(self, maps: Mapping[str, Alignment], title: str):
-        self.title = title
+        self.title = printable(title)
         self.maps = dict(maps)
         self._percent = {
             name: np.rint(100 * values).astype(int)
-            for name, values in tables(maps).items()
+            for name, values in weight_matrices(maps).items()
         }
 
     def __repr__(self) -> str:
         sizes = [
-            f"{name} ({len(queries)} × {len(keys)})"
+            f"{printable(name)} ({len(queries)} × {len(keys)})"
             for name, (_, queries, keys) in self.maps.items()
         ]
-        return f"{self.title}, to explore in a notebook; queries × keys: {', '.join(sizes)}"
+        return f"{self.title}, interactive in a notebook; queries × keys: {', '.join(sizes)}"
 
     def _repr_html_(self) -> str:
         css, panels = _CSS, ""
         for number, (name, (_, queries, keys)) in enumerate(self.maps.items()):
-            css += _rules(number, self._percent[name])
-            panels += _panel(
-                number, name, _rows(number, self._percent[name], queries, keys), keys
-            )
-        body = _switch(self.title, list(self.maps)) + panels + f"<p>{_HINT}</p>"
+            percent = self._percent[name]
+            css += _rules(number, percent)
+            rows = _rows(number, percent, queries, keys)
+            panels += _panel(number, printable(name), rows, keys)
+        names = [printable(name) for name in self.maps]
+        body = _switch(self.title, names) + panels + f"<p>{_HINT}</p>"
         scope = "explore-" + hashlib.sha256((css + body).encode()).hexdigest()[:8]
-        # A form keeps the radio buttons of two pictures apart, even of equal ones; this method sends nothing.
+        # A form separates the radio buttons of two explorers; this method submits nothing.
         return (
             f"<style>{css.replace('.X', '.' + scope)}</style>"
             f'<form class="{scope}" method="dialog" autocomplete="off">{body}</form>'
@@ -81,11 +95,23 @@ def explore(
     keys: Sequence[str],
     title: str = "Attention weights",
 ) -> Explorer:
-    """An alignment to explore: point at, tap or select a query, and see its weights over the keys.
+    """One alignment as an interactive table.
+
+    Pointing at, tapping or selecting a query shades the keys by its weights.
+
+    Args:
+        weights: the attention weights, ``(q, k)``.
+        queries, keys: the tokens of the rows and of the columns.
+        title: the title of the table.
 
     Raises:
         TypeError: a token is not a string, or the weights are not numbers.
-        ValueError: the weights are not one row a query and one column a key, or lie outside 0 to 1.
+        ValueError: the weights do not have one row per query and one column per key, or
+            lie outside 0 to 1.
+
+    Example:
+        >>> explore(torch.eye(2), ["deux", "un"], ["two", "one"])
+        Attention weights, interactive in a notebook; queries × keys: Attention weights (2 × 2)
     """
     return Explorer({title: (weights, queries, keys)}, title)
 
@@ -93,18 +119,23 @@ def explore(
 def explore_many(
     maps: Mapping[str, Alignment], title: str = "Attention weights"
 ) -> Explorer:
-    """Several alignments, ``{name: (weights, queries, keys)}``, and buttons that choose which one to see.
+    """Several alignments as interactive tables, with buttons that select one of them.
 
-    Heads, layers, examples or steps of decoding, say; each may have its own tokens.
+    They may be heads, layers, examples or decoding steps.
+
+    Args:
+        maps: ``{name: (weights, queries, keys)}``; each map has tokens of its own.
+        title: the title above the buttons.
 
     Raises:
-        TypeError, ValueError: there is no map, or one is wrong; the message gives its name.
+        TypeError, ValueError: there is no map, or one is invalid; the message gives its
+            name.
     """
     return Explorer(maps, title)
 
 
 def _switch(title: str, names: list[str]) -> str:
-    """The title, with the buttons that choose a map if there is anything to choose."""
+    """The title, with buttons that select a map if there are several."""
     if names == [title]:
         return ""
     if len(names) == 1:
@@ -146,9 +177,10 @@ def _rows(
 
 
 def _rules(number: int, percent: np.ndarray) -> str:
-    """Show a map only where it is chosen, and over its columns the weights of the row pointed at, or chosen.
+    """CSS that shows a map only when selected, and shades its columns by the active row.
 
-    A browser that does not know ``:has`` shows all maps.
+    The active row is the one under the pointer, or else the selected one. A browser
+    without ``:has`` shows all maps.
     """
     rules = f".X:has(.s{number}:not(:checked)) .m{number}{{display:none}}\n"
     for row, weights in enumerate(percent):

@@ -1,24 +1,32 @@
-"""A document as text, its words and sentences shaded by their attention weights."""
+"""A document as text, with words and sentences shaded by their attention weights."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from companion.visualization.alignments import numbers, table, visible
+from companion._checks import needs_extra
+from companion.visualization.alignments import (
+    printable,
+    to_array,
+    visible,
+    weight_matrix,
+)
+
+with needs_extra("book"):
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
 
 _WIDTH = 5.0  # inches, as all figures of the book
-_MARGIN = 6  # letters for a sentence's share in percent
-COLUMNS = 40  #: letters of a sentence's words in a line
+_MARGIN = 6  # characters for the weight of a sentence in percent
+COLUMNS = 40  #: characters in a line
 _LETTER = _WIDTH / (_MARGIN + COLUMNS)  # inches
 _LINE = 2.3 * _LETTER
-DARKEST = 0.6  #: of a colour map, for black letters can still be read on it
+DARKEST = 0.6  #: the darkest shade of a colour map on which black text is legible
 _FONT: dict[str, Any] = {
     "family": "DejaVu Sans Mono",
     "fontsize": 72 * _LETTER / 0.602,
@@ -28,7 +36,7 @@ _FONT: dict[str, Any] = {
 
 
 class TextSpan(NamedTuple):
-    """A word, where it stands, and its weight."""
+    """A word, its position on the page, and its weight."""
 
     word: str
     line: int
@@ -42,18 +50,25 @@ def text_heatmap(
     sentence_weights: Float[Tensor, " s"] | Float[np.ndarray, " s"],
     title: str = "",
 ) -> Axes:
-    """A document as text: before each sentence its weight in percent, orange; behind each word its own, blue.
+    """A document as text, with sentence weights in orange and word weights in blue.
 
-    The palest shade is 0 and the darkest is 1 in every picture. Each sentence begins a line. What stands
-    beyond a sentence's words, or beyond the last sentence, is padding. A word longer than a line ends in "…".
+    The weight of a sentence precedes it in percent; a word has its weight as background.
+    The palest shade is 0 and the darkest is 1 in every figure. Each sentence starts a new
+    line, and a word longer than a line ends in "…".
+
+    Args:
+        sentences: the words of each sentence.
+        word_weights: the weights in each sentence, ``(r, n)``, zero at padding.
+        sentence_weights: the weights of the sentences, ``(s,)``, zero at padding.
+        title: the title above the text.
 
     Raises:
         TypeError: a word is not a string, or weights are not numbers.
-        ValueError: there is no sentence, or one has no words; there are fewer weights than words or
-            sentences; a weight lies outside 0 to 1, or padding has weight.
+        ValueError: there is no sentence, or one has no words; there are fewer weights
+            than words or sentences; a weight lies outside 0 to 1, or padding has weight.
     """
-    shares = _without_padding(
-        sentence_weights, ["share"] * len(sentences), "the weights of sentences"
+    of_sentences = _without_padding(
+        sentence_weights, ["sentence"] * len(sentences), "the weights of sentences"
     )
     rows = _rows(word_weights, len(sentences))
     words: list[TextSpan] = []
@@ -63,9 +78,8 @@ def text_heatmap(
         values = _without_padding(
             weights, sentence, f"the weights of sentence {number}"
         )
-        margin.append(
-            TextSpan(f"{shares[number]:4.0%}", line + 1, -_MARGIN, shares[number])
-        )
+        weight = of_sentences[number]
+        margin.append(TextSpan(f"{weight:4.0%}", line + 1, -_MARGIN, weight))
         words += _wrapped(sentence, values, line + 1)
         line = words[-1].line
     axes = _page(line + 1, title)
@@ -75,7 +89,7 @@ def text_heatmap(
 
 
 def _rows(word_weights: Any, count: int) -> Float[np.ndarray, "s n"]:
-    rows = numbers(word_weights, "the weights of words")
+    rows = to_array(word_weights, "the weights of words")
     if len(rows) < count:
         raise ValueError(
             f"there are weights of words for {len(rows)} sentences, but {count} sentences"
@@ -90,24 +104,24 @@ def _rows(word_weights: Any, count: int) -> Float[np.ndarray, "s n"]:
 def _without_padding(
     weights: Any, tokens: Sequence[str], name: str
 ) -> Float[np.ndarray, " n"]:
-    values = numbers(weights, name)
+    values = to_array(weights, name)
     if values[len(tokens) :].any():
         raise ValueError(f"{name} are not 0 beyond its {len(tokens)} tokens: {values}")
-    return table(values[None, : len(tokens)], [name], tokens)[0]
+    return weight_matrix(values[None, : len(tokens)], [name], tokens)[0]
 
 
 def _wrapped(
     sentence: Sequence[str], weights: Float[np.ndarray, " n"], line: int
 ) -> list[TextSpan]:
-    """The words of a sentence from the beginning of this line on, none across the right margin."""
-    placed, column = [], 0
+    """The words of a sentence, wrapped at the right margin, from the start of a line."""
+    spans, column = [], 0
     for token, weight in zip(sentence, weights, strict=True):
         word = _shortened(visible(token))
         if column and column + len(word) > COLUMNS:
             line, column = line + 1, 0
-        placed.append(TextSpan(word, line, column, float(weight)))
+        spans.append(TextSpan(word, line, column, float(weight)))
         column += len(word) + 1
-    return placed
+    return spans
 
 
 def _shortened(word: str) -> str:
@@ -121,13 +135,13 @@ def _page(lines: int, title: str) -> Axes:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-_MARGIN, COLUMNS), ylim=(lines - 0.5, -1.5))
     axes.axis("off")
-    axes.text(-_MARGIN, -1, title, fontweight="bold", **_FONT)
+    axes.text(-_MARGIN, -1, printable(title), fontweight="bold", **_FONT)
     return axes
 
 
-def _write(placed: Sequence[TextSpan], colors: str, axes: Axes) -> None:
+def _write(spans: Sequence[TextSpan], colors: str, axes: Axes) -> None:
     shade = mpl.colormaps[colors]
-    for word, line, column, weight in placed:
+    for word, line, column, weight in spans:
         size = len(word) + 0.6
         axes.add_patch(
             Rectangle(

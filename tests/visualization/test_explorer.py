@@ -12,7 +12,7 @@ VOID = {"input", "br"}
 
 
 class Page(HTMLParser):
-    """What a browser makes of the page, far enough for these tests; unbalanced tags are an error."""
+    """The elements and texts of the page, as a browser reads it; unbalanced tags are an error."""
 
     def __init__(self, explorer):
         super().__init__()
@@ -55,7 +55,7 @@ def several(weights):
     }
 
 
-def test_cells_hold_percent_shade_and_title_and_the_least_are_empty(weights):
+def test_cells_contain_percent_shade_and_title_and_small_weights_are_blank(weights):
     cells = Page(explore(weights, QUERIES, KEYS)).every("td")
     assert [text for _, text in cells] == ["", "100", "", "75", "25", "", ""]
     assert cells[3][0] == {"style": "--w:75", "title": "vingt → ninety: 75 %"}
@@ -85,7 +85,7 @@ def test_every_button_has_a_label_and_every_group_a_legend(several):
     assert groups == ["map", "row0", "row1"]
 
 
-def test_one_map_needs_no_button_to_choose_it(weights):
+def test_one_map_needs_no_button_to_select_it(weights):
     names = {
         attributes["name"]
         for attributes, _ in Page(explore(weights, QUERIES, KEYS)).every("input")
@@ -93,7 +93,7 @@ def test_one_map_needs_no_button_to_choose_it(weights):
     assert names == {"row0"}
 
 
-def test_the_title_is_kept_with_one_map_too_and_not_said_twice(weights):
+def test_the_title_is_shown_with_one_map_too_but_not_twice(weights):
     one = {"head 1": (weights, QUERIES, KEYS)}
     assert Page(explore_many(one, title="Heads & layers")).every("b") == [
         ({}, "Heads & layers")
@@ -118,7 +118,7 @@ def test_a_row_shades_the_columns_by_its_own_weights(several):
     }
 
 
-def test_it_asks_for_nothing_and_runs_nothing(several):
+def test_it_loads_nothing_and_runs_nothing(several):
     html = explore_many(several)._repr_html_()
     assert not re.search(r"<script|<link|<img|https?:|url\(|@import|\son\w+=", html)
 
@@ -139,7 +139,7 @@ def test_tokens_titles_and_names_are_text_not_markup(weights):
     assert page.every("td")[1][0]["title"] == f"{nasty} → {nasty}: 100 %"
 
 
-def test_blank_tokens_can_be_seen():
+def test_blank_tokens_are_visible():
     page = Page(explore(torch.ones(1, 1), [" "], [""]))
     assert [text for _, text in page.every("th")] == ["∅", "␣"]
 
@@ -155,7 +155,7 @@ def test_the_same_content_gives_the_same_page_and_other_content_another_class(we
     assert ".X" not in first
 
 
-def test_rules_reach_no_further_than_their_own_picture(several):
+def test_css_rules_apply_to_their_own_explorer_only(several):
     explorer = explore_many(several)
     (name,) = set(re.findall(r"explore-\w+", explorer._repr_html_()))
     css = re.sub(r"@media\([^)]*\){(.*)}", r"\1", Page(explorer).every("style")[0][1])
@@ -163,7 +163,7 @@ def test_rules_reach_no_further_than_their_own_picture(several):
         assert f".{name}" in selectors, selectors
 
 
-def test_a_picture_of_usual_size_stays_small():
+def test_the_page_of_a_usual_alignment_is_small():
     sharp = (
         6 * torch.randn(27, 12, generator=torch.Generator().manual_seed(0))
     ).softmax(-1)
@@ -171,9 +171,9 @@ def test_a_picture_of_usual_size_stays_small():
     assert len(html.encode()) < 15_000
 
 
-def test_in_a_terminal_it_says_what_it_is(several):
+def test_its_repr_names_the_maps_and_their_sizes(several):
     assert repr(explore_many(several, title="Head")) == (
-        "Head, to explore in a notebook; queries × keys: head 1 (3 × 2), head 2 (2 × 2)"
+        "Head, interactive in a notebook; queries × keys: head 1 (3 × 2), head 2 (2 × 2)"
     )
 
 
@@ -195,3 +195,33 @@ def test_sizes_that_do_not_fit_are_refused_with_the_numbers(weights):
         explore_many({})
     with pytest.raises(ValueError, match=r"the first is 2\.0 in row 0, column 0"):
         explore(2 * torch.ones(1, 1), ["a"], ["b"])
+
+
+LONE = "\ud83d"  # half of a surrogate pair, as from a text cut in two
+
+
+def test_lone_surrogates_are_replaced_in_tokens_names_and_titles():
+    maps = {
+        f"head {LONE}": (torch.ones(1, 1), [f"a{LONE}b"], [LONE]),
+        "other": (torch.ones(1, 1), ["a"], ["b"]),
+    }
+    explorer = explore_many(maps, title=f"{LONE}!")
+    (explorer._repr_html_() + repr(explorer)).encode()
+    page = Page(explorer)
+    assert [text for _, text in page.every("th")[:2]] == [
+        "\N{REPLACEMENT CHARACTER}",
+        "a\N{REPLACEMENT CHARACTER}b",
+    ]
+    assert page.every("legend")[0][1] == "\N{REPLACEMENT CHARACTER}!"
+    assert page.every("legend")[1][1] == "head \N{REPLACEMENT CHARACTER}"
+
+
+def test_surrogate_pairs_become_their_character():
+    page = Page(explore(torch.ones(1, 1), ["\ud83d\ude00"], ["b"]))
+    assert page.every("th")[1][1] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_names_that_are_numbers_are_shown():
+    page = Page(explore_many({1: (torch.ones(1, 1), ["a"], ["b"])}, title="t"))
+    assert page.every("legend")[0][1] == "1"

@@ -1,6 +1,5 @@
 import io
 import warnings
-from inspect import unwrap
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -13,11 +12,16 @@ from companion.visualization import (
     heatmap,
     heatmaps,
     learning_curves,
-    plots,
-    style,
+    set_style,
     tree,
 )
-from companion.visualization.alignments import numbers, table, tables, visible
+from companion.visualization.alignments import (
+    to_array,
+    visible,
+    weight_matrices,
+    weight_matrix,
+)
+from companion.visualization.style import STYLE
 
 QUERIES = ["quatre", "vingt", "dix"]
 KEYS = ["ninety", "<eos>"]
@@ -45,7 +49,7 @@ def labels(ticks):
     return [tick.get_text() for tick in ticks]
 
 
-def test_heatmap_has_a_row_a_query_and_a_column_a_key_on_a_fixed_scale(weights):
+def test_heatmap_has_one_row_per_query_and_one_column_per_key_on_a_fixed_scale(weights):
     ax = heatmap(weights, QUERIES, KEYS, title="an alignment")
     (image,) = ax.images
     np.testing.assert_array_equal(image.get_array(), weights.numpy())
@@ -67,7 +71,7 @@ def test_heatmap_puts_keys_on_top_and_the_first_query_first(weights):
     assert first.get_window_extent().y0 > last.get_window_extent().y1
 
 
-def test_heatmap_draws_where_it_is_told(weights):
+def test_heatmap_uses_the_given_axes(weights):
     _, axes = plt.subplots(1, 2)
     assert heatmap(weights, QUERIES, KEYS, ax=axes[1]) is axes[1]
     assert len(plt.get_fignums()) == 1
@@ -85,22 +89,23 @@ def test_heatmap_takes_an_array(weights):
     )
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_tokens_that_are_not_strings_are_refused_with_the_name_of_the_map(weights):
     with pytest.raises(TypeError, match="tokens must be strings, but 7 is of type int"):
-        unwrap(table)(weights, QUERIES, ["ninety", 7])
+        weight_matrix(weights, QUERIES, ["ninety", 7])
     with pytest.raises(TypeError, match="map 'second': "):
-        unwrap(tables)(
+        weight_matrices(
             {"first": (weights, QUERIES, KEYS), "second": (weights, QUERIES, [1, 2])}
         )
 
 
 @pytest.mark.parametrize("values", [["a", "b"], [[1.0], [1.0, 2.0]], {1.0: 2.0}])
-def test_what_is_not_numbers_is_refused(values):
+def test_values_that_are_no_numbers_are_refused(values):
     with pytest.raises(
         TypeError,
         match="the values of model 'a' must be numbers, in a tensor, an array or",
     ):
-        numbers(values, "the values of model 'a'")
+        to_array(values, "the values of model 'a'")
 
 
 @pytest.mark.cuda
@@ -109,7 +114,7 @@ def test_heatmap_takes_weights_on_a_gpu(weights):
     assert heatmap(weights.cuda(), QUERIES, KEYS).images
 
 
-def test_tokens_are_drawn_as_they_are(weights):
+def test_tokens_appear_literally(weights):
     ax = heatmap(weights, ["$x$", "a b", ""], ["$", "_"])
     png(ax.figure)
     assert labels(ax.get_yticklabels()) == ["$x$", "a␣b", "∅"]
@@ -120,7 +125,7 @@ def test_weights_that_do_not_fit_their_tokens_are_refused_with_the_numbers(shape
     with pytest.raises(
         ValueError, match=r"do not fit 3 query tokens and 2 key tokens"
     ) as error:
-        table(torch.zeros(shape), QUERIES, KEYS)
+        weight_matrix(torch.zeros(shape), QUERIES, KEYS)
     assert str(shape) in str(error.value)
 
 
@@ -130,7 +135,7 @@ def test_no_tokens_are_refused():
 
 
 @pytest.mark.parametrize("value", [1.5, -0.5, torch.nan])
-def test_what_cannot_be_a_weight_is_refused_with_its_place(weights, value):
+def test_a_value_that_is_no_weight_is_refused_with_its_position(weights, value):
     weights[1, 0] = value
     with pytest.raises(
         ValueError,
@@ -139,7 +144,7 @@ def test_what_cannot_be_a_weight_is_refused_with_its_place(weights, value):
         heatmap(weights, QUERIES, KEYS)
 
 
-def test_heatmaps_share_scale_and_style_and_leave_no_empty_axes(weights):
+def test_heatmaps_have_one_scale_and_style_and_no_empty_axes(weights):
     maps = dict.fromkeys("abc", (weights, QUERIES, KEYS)) | {
         "d": (weights[:1], QUERIES[:1], KEYS)
     }
@@ -150,20 +155,27 @@ def test_heatmaps_share_scale_and_style_and_leave_no_empty_axes(weights):
     assert len(figure.axes) == len(pictures) + 1  # and the colour bar
 
 
-def test_heatmaps_say_which_map_is_wrong(weights):
+def test_heatmaps_name_the_map_that_is_invalid(weights):
     with pytest.raises(
         ValueError, match=r"map 'second': weights of shape \(3, 2\) do not fit 2 query"
     ):
         heatmaps(
             {"first": (weights, QUERIES, KEYS), "second": (weights, QUERIES[:2], KEYS)}
         )
-    with pytest.raises(ValueError, match="no map to show"):
+    with pytest.raises(ValueError, match="there is no map to show"):
         heatmaps({})
-    with pytest.raises(ValueError, match="at least one column, not 0"):
+    with pytest.raises(ValueError, match="columns must be at least 1, not 0"):
         heatmaps({"first": (weights, QUERIES, KEYS)}, columns=0)
 
 
-def test_curves_draw_the_mean_and_the_band_of_all_seeds():
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("columns", ["3", None, 2.5, np.nan, 1e15])
+def test_a_number_of_columns_that_is_no_integer_is_refused(weights, columns):
+    with pytest.raises(TypeError, match=f"columns must be an integer, not {columns!r}"):
+        heatmaps({"first": (weights, QUERIES, KEYS)}, columns=columns)
+
+
+def test_curves_show_the_mean_and_the_range_of_all_seeds():
     ax = curves(
         ["1–4", "5–8"],
         {"with": [[0.9, 0.8], [0.7, 0.6]], "without": [0.5, 0.1]},
@@ -180,15 +192,15 @@ def test_curves_draw_the_mean_and_the_band_of_all_seeds():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", "match")
 
 
-def test_seven_curves_differ_in_colour_in_marker_and_in_line():
+def test_seven_curves_differ_in_colour_marker_and_line_style():
     ax = curves(
         [1.0, 2.0],
         {str(number): torch.tensor([0.0, number]) for number in range(7)},
         "x",
         "y",
     )
-    for look in ("get_color", "get_marker"):
-        assert len({getattr(line, look)() for line in ax.lines}) == 7
+    for style in ("get_color", "get_marker"):
+        assert len({getattr(line, style)() for line in ax.lines}) == 7
     assert len({repr(line._unscaled_dash_pattern) for line in ax.lines}) == 7
 
 
@@ -209,10 +221,10 @@ def test_curves_take_lists_of_tensors_that_need_gradients_and_arrays():
 
 def test_curves_that_do_not_fit_are_refused_with_the_numbers():
     with pytest.raises(
-        ValueError, match=r"model 'long' gives values of shape \(1, 3\) for 2 points"
+        ValueError, match=r"model 'long' has values of shape \(1, 3\) for 2 points"
     ):
         curves([1.0, 2.0], {"good": [1.0, 2.0], "long": [1.0, 2.0, 3.0]}, "x", "y")
-    with pytest.raises(ValueError, match="no curve to draw"):
+    with pytest.raises(ValueError, match="there is no curve to plot"):
         curves([1.0, 2.0], {}, "x", "y")
     assert not plt.get_fignums(), "a refused figure was left open"
 
@@ -238,7 +250,7 @@ def test_learning_curves_have_the_steps_of_each_model_and_the_mean_of_its_seeds(
     assert len(ax.collections) == 1  # the band of the seeds
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
         "training steps",
-        "loss per word, held out",
+        "test loss per word",
     )
     assert ax.get_yscale() == "log"
 
@@ -250,7 +262,7 @@ def test_learning_curves_without_a_record_or_of_unequal_seeds_are_refused():
         {"a": [[], history(1.0)]},
         {"a": [history(1.0), []]},
     ):
-        with pytest.raises(ValueError, match="no learning curve to draw"):
+        with pytest.raises(ValueError, match="there is no learning curve to plot"):
             learning_curves(nothing)
     with pytest.raises(TypeError, match="the values of model 'a' must be numbers"):
         learning_curves({"a": [history(1.0, 2.0), history(1.0)]})
@@ -262,23 +274,23 @@ SEARCH = {tuple(node): probability for node, probability in SEARCH.items()}
 KEPT = [("S",), ("S", "A"), ("S", "B")]
 
 
-def test_a_tree_has_its_depth_to_the_right_and_each_beginning_halfway_between_its_children():
-    places = dict(
+def test_a_tree_grows_to_the_right_with_each_prefix_halfway_between_its_children():
+    positions = dict(
         zip(
             SEARCH,
             [text.get_position() for text in tree(SEARCH, KEPT).texts],
             strict=True,
         )
     )
-    assert [x for x, _ in places.values()] == [0, 1, 1, 2, 2, 2]
-    heights = {"".join(node): y for node, (_, y) in places.items()}
+    assert [x for x, _ in positions.values()] == [0, 1, 1, 2, 2, 2]
+    heights = {"".join(node): y for node, (_, y) in positions.items()}
     assert heights["SAC"] > heights["SAD"] > heights["SBE"]
     assert heights["SA"] == (heights["SAC"] + heights["SAD"]) / 2
     assert heights["SB"] == heights["SBE"]
     assert heights["S"] == (heights["SA"] + heights["SB"]) / 2
 
 
-def test_the_leaves_of_a_tree_stand_in_the_order_of_their_parents_whatever_the_order_they_came_in():
+def test_the_leaves_of_a_tree_are_sorted_by_their_parents():
     mixed = {tuple(node): 0.5 for node in ("S", "SB", "SA", "SAC", "SBE", "SAD")}
     texts = sorted(
         tree(mixed, []).texts,
@@ -287,7 +299,7 @@ def test_the_leaves_of_a_tree_stand_in_the_order_of_their_parents_whatever_the_o
     assert [text.get_text()[0] for text in texts] == list("SBAECD")
 
 
-def test_a_tree_shows_its_probabilities_and_what_was_kept():
+def test_a_tree_shows_its_probabilities_and_the_kept_prefixes():
     ax = tree(SEARCH | {("S", "$B$"): torch.tensor(0.125)}, KEPT)
     assert labels(ax.texts) == [
         "S\n1",
@@ -317,31 +329,30 @@ def test_a_tree_shows_its_probabilities_and_what_was_kept():
         (SEARCH, [("S", "X")], "unlike .*'S', 'X'"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_what_does_not_belong(
-    probabilities, kept, wrong
-):
+def test_prefixes_that_form_no_tree_are_refused_and_named(probabilities, kept, wrong):
     with pytest.raises(ValueError, match=wrong):
         tree(probabilities, kept)
     assert not plt.get_fignums(), "a refused figure was left open"
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_probabilities_of_a_tree_that_are_no_numbers_are_refused():
     with pytest.raises(TypeError, match="the probabilities of a tree must be numbers"):
-        unwrap(tree)({("S",): "one"}, [])
+        tree({("S",): "one"}, [])
 
 
-def test_figures_are_white_whatever_the_reader_has_set_and_leave_that_alone(weights):
+def test_figures_are_white_with_any_settings_and_leave_these_unchanged(weights):
     with mpl.rc_context({"figure.facecolor": "black", "font.size": 40}):
         figure = heatmap(weights, QUERIES, KEYS).figure
         assert mpl.rcParams["font.size"] == 40
     assert mpl.colors.to_hex(figure.get_facecolor()) == "#ffffff"
 
 
-def test_style_is_for_figures_drawn_with_matplotlib_alone():
+def test_set_style_is_for_figures_plotted_with_matplotlib_alone():
     with mpl.rc_context():
-        style()
+        set_style()
         figure, _ = plt.subplots()
-    assert tuple(figure.get_size_inches()) == plots._STYLE["figure.figsize"]
+    assert tuple(figure.get_size_inches()) == STYLE["figure.figsize"]
 
 
 def test_text_is_ten_pixels_high_on_a_telephone():
@@ -350,19 +361,66 @@ def test_text_is_ten_pixels_high_on_a_telephone():
     assert ax.xaxis.label.get_fontsize() / 72 / inches * 360 >= 9.9
 
 
-def test_pictures_are_the_same_to_the_byte(weights):
+def test_figures_are_reproducible_to_the_byte(weights):
     first, second = (png(heatmap(weights, QUERIES, KEYS).figure) for _ in range(2))
     assert first == second
     weights[0] = torch.tensor([0.5, 0.5])
     assert png(heatmap(weights, QUERIES, KEYS).figure) != first
 
 
-def test_long_sentences_draw_without_a_warning():
+def test_long_sentences_are_plotted_without_a_warning():
     queries = list("siebenundneunzigtausendzweihundertvierzig")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         png(heatmap(torch.zeros(len(queries), 12), queries, ["seventeen"] * 12).figure)
 
 
-def test_visible_shows_blanks():
+def test_blanks_become_visible():
     assert [visible(token) for token in ("a", " ", "", "\t\n")] == ["a", "␣", "∅", "␣␣"]
+
+
+# Text that matplotlib would misread
+
+DOLLARS = ["$$", "$x$", "a $ b", "$\\nonsense$", "\\$"]
+
+
+@pytest.mark.parametrize("text", DOLLARS)
+def test_dollar_signs_in_titles_names_and_labels_are_no_formulas(weights, text):
+    ax = heatmap(weights, QUERIES, KEYS, title=text)
+    assert ax.get_title() == text
+    png(ax.figure)
+    png(heatmaps({text: (weights, QUERIES, KEYS)}))
+    ax = curves([1, 2], {text: [1.0, 2.0]}, text, text)
+    png(ax.figure)
+    assert labels(ax.get_legend().get_texts()) == [text]
+    png(learning_curves({text: history(2.0, 1.0)}, text).figure)
+
+
+def test_lone_surrogates_are_replaced(weights):
+    lone, shown = "a\ud83d", "a\N{REPLACEMENT CHARACTER}"
+    ax = heatmap(weights, [lone] * 3, [lone] * 2, title=lone)
+    assert ax.get_title() == shown
+    assert labels(ax.get_xticklabels()) == [shown] * 2
+    png(ax.figure)
+    png(heatmaps({lone: (weights, QUERIES, KEYS)}))
+    ax = curves([1, 2], {lone: [1.0, 2.0]}, lone, lone)
+    assert labels(ax.get_legend().get_texts()) == [shown]
+    png(ax.figure)
+    png(tree({(lone,): 1.0}, []).figure)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_names_that_are_numbers_are_shown(weights):
+    ax = curves([1, 2], {16: [1.0, 2.0]}, "x", "y")
+    assert labels(ax.get_legend().get_texts()) == ["16"]
+    assert heatmaps({16: (weights, QUERIES, KEYS)}).axes[0].get_title() == "16"
+
+
+@pytest.mark.parametrize("name", ["_x", "__init__", "_", ""])
+def test_the_legend_has_every_name(name):
+    two = curves([1, 2], {name: [1.0, 2.0], "other": [2.0, 1.0]}, "x", "y")
+    found = labels(two.get_legend().get_texts())
+    assert [text.removeprefix("\N{HAIR SPACE}") for text in found] == [name, "other"]
+    png(two.figure)
+    learning = learning_curves({name: history(2.0, 1.0)})
+    assert len(learning.get_legend().get_texts()) == 1

@@ -11,7 +11,7 @@ from companion.visualization.text import COLUMNS, DARKEST
 
 SENTENCES = [["int", "optional"], ["it", "has", "$x$"]]
 WORDS = torch.tensor([[0.1, 0.9, 0.0], [0.0, 0.5, 0.5]])
-SHARES = torch.tensor([0.75, 0.25])
+SENTENCE_WEIGHTS = torch.tensor([0.75, 0.25])
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +22,16 @@ def _clean_slate():
 
 
 def written(axes):
-    """Each text with where it begins, and the colour behind it."""
+    """Each text with its position, and the colour behind it."""
     texts = [text for text in axes.texts if text.get_text()]
     boxes = {
         (round(box.get_x() + 0.3), round(box.get_y() + 0.45)): box
         for box in axes.patches
     }
-    places = [(text.get_text(), *text.get_position()) for text in texts]
+    positions = [(text.get_text(), *text.get_position()) for text in texts]
     return [
         (word, x, y, to_rgb(boxes[x, y].get_facecolor()))
-        for word, x, y in places
+        for word, x, y in positions
         if (x, y) in boxes
     ]
 
@@ -40,10 +40,12 @@ def blue(weight):
     return to_rgb(mpl.colormaps["Blues"](DARKEST * weight))
 
 
-def test_every_word_stands_on_a_shade_of_its_weight():
+def test_every_word_is_shaded_by_its_weight():
     found = {
         word: (x, y, color)
-        for word, x, y, color in written(text_heatmap(SENTENCES, WORDS, SHARES))
+        for word, x, y, color in written(
+            text_heatmap(SENTENCES, WORDS, SENTENCE_WEIGHTS)
+        )
     }
     for line, (sentence, weights) in enumerate(
         zip(SENTENCES, WORDS.tolist(), strict=True)
@@ -54,16 +56,18 @@ def test_every_word_stands_on_a_shade_of_its_weight():
     assert [found[word][0] for word in ("it", "has", "$x$")] == [0, 3, 7]
 
 
-def test_before_each_sentence_stands_its_share_in_percent():
+def test_each_sentence_is_preceded_by_its_weight_in_percent():
     found = {
         word: (y, color)
-        for word, _, y, color in written(text_heatmap(SENTENCES, WORDS, SHARES))
+        for word, _, y, color in written(
+            text_heatmap(SENTENCES, WORDS, SENTENCE_WEIGHTS)
+        )
     }
     assert found[" 75%"] == (0, to_rgb(mpl.colormaps["Oranges"](DARKEST * 0.75)))
     assert found[" 25%"] == (1, to_rgb(mpl.colormaps["Oranges"](DARKEST * 0.25)))
 
 
-def test_words_can_be_read_on_the_darkest_shade():
+def test_words_are_legible_on_the_darkest_shade():
     axes = text_heatmap([["all"]], torch.ones(1, 1), torch.ones(1))
     assert [word for word, *_ in written(axes)] == ["100%", "all"]
     for word, *_, behind in written(axes):
@@ -72,7 +76,7 @@ def test_words_can_be_read_on_the_darkest_shade():
 
 
 def contrast(one, other):
-    """The ratio of luminances by which WCAG measures whether text can be read."""
+    """The ratio of luminances by which WCAG measures legibility."""
     light = sorted(luminance(color) for color in (one, other))
     return (light[1] + 0.05) / (light[0] + 0.05)
 
@@ -85,11 +89,11 @@ def luminance(color):
     return linear @ [0.2126, 0.7152, 0.0722]
 
 
-def test_a_long_sentence_goes_on_in_the_next_line_and_no_word_leaves_the_page():
+def test_a_long_sentence_is_wrapped_and_every_word_lies_on_the_page():
     words = ["word"] * 30
     weights = torch.zeros(2, 30)
     weights[0], weights[1, 0] = 1 / 30, 1
-    axes = text_heatmap([words, ["end"]], weights, SHARES)
+    axes = text_heatmap([words, ["end"]], weights, SENTENCE_WEIGHTS)
     figure = axes.figure
     figure.canvas.draw()
     lines = [y for word, _, y, _ in written(axes) if word == "word"]
@@ -103,7 +107,7 @@ def test_a_long_sentence_goes_on_in_the_next_line_and_no_word_leaves_the_page():
         assert any(shade.count_contains(box.corners()) == 4 for shade in behind)
 
 
-def test_a_word_longer_than_a_line_has_a_line_of_its_own_and_is_shortened():
+def test_a_word_longer_than_a_line_gets_its_own_line_and_is_shortened():
     axes = text_heatmap(
         [["a", "b" * (COLUMNS + 1), "c"]], torch.full((1, 3), 1 / 3), torch.ones(1)
     )
@@ -120,39 +124,46 @@ def test_a_word_as_long_as_a_line_is_whole():
 
 
 def test_it_has_a_title_and_no_axes():
-    axes = text_heatmap(SENTENCES, WORDS, SHARES, "numpy, taken for python")
+    axes = text_heatmap(SENTENCES, WORDS, SENTENCE_WEIGHTS, "numpy, taken for python")
     assert axes.texts[0].get_text() == "numpy, taken for python"
     assert not axes.axison
 
 
-def test_padding_is_not_drawn_but_must_have_no_weight():
+def test_padding_is_not_shown_and_must_have_no_weight():
     padded = torch.zeros(4, 5)
     padded[:2, :3] = WORDS
-    padded_shares = torch.cat([SHARES, torch.zeros(2)])
-    assert written(text_heatmap(SENTENCES, padded, padded_shares)) == written(
-        text_heatmap(SENTENCES, WORDS, SHARES)
+    padded_sentences = torch.cat([SENTENCE_WEIGHTS, torch.zeros(2)])
+    assert written(text_heatmap(SENTENCES, padded, padded_sentences)) == written(
+        text_heatmap(SENTENCES, WORDS, SENTENCE_WEIGHTS)
     )
     padded[3, 0] = 0.1
     with pytest.raises(ValueError, match="not 0 beyond the 2 sentences"):
-        text_heatmap(SENTENCES, padded, padded_shares)
+        text_heatmap(SENTENCES, padded, padded_sentences)
     padded[3, 0], padded[0, 4] = 0, 0.1
     with pytest.raises(ValueError, match="sentence 0 are not 0 beyond its 2"):
-        text_heatmap(SENTENCES, padded, padded_shares)
+        text_heatmap(SENTENCES, padded, padded_sentences)
     with pytest.raises(ValueError, match="weights of sentences are not 0 beyond its 1"):
-        text_heatmap(SENTENCES[:1], WORDS, SHARES)
+        text_heatmap(SENTENCES[:1], WORDS, SENTENCE_WEIGHTS)
 
 
 @pytest.mark.parametrize(
-    ("sentences", "words", "shares", "message"),
+    ("sentences", "words", "weights", "message"),
     [
-        (SENTENCES, WORDS[:, :2], SHARES, "3 key tokens"),
-        (SENTENCES, WORDS[:1], SHARES[:1], "2 key tokens"),
-        (SENTENCES, WORDS[:1], SHARES, "for 1 sentences, but 2 sentences"),
-        (SENTENCES, 2 * WORDS, SHARES, "between 0 and 1"),
-        ([], WORDS, 0 * SHARES, "at least one of each"),
-        ([["int"], []], 0 * WORDS, SHARES, "at least one of each"),
+        (SENTENCES, WORDS[:, :2], SENTENCE_WEIGHTS, "3 key tokens"),
+        (SENTENCES, WORDS[:1], SENTENCE_WEIGHTS[:1], "2 key tokens"),
+        (SENTENCES, WORDS[:1], SENTENCE_WEIGHTS, "for 1 sentences, but 2 sentences"),
+        (SENTENCES, 2 * WORDS, SENTENCE_WEIGHTS, "between 0 and 1"),
+        ([], WORDS, 0 * SENTENCE_WEIGHTS, "at least one of each"),
+        ([["int"], []], 0 * WORDS, SENTENCE_WEIGHTS, "at least one of each"),
     ],
 )
-def test_what_does_not_fit_is_refused(sentences, words, shares, message):
+def test_weights_that_do_not_fit_are_refused(sentences, words, weights, message):
     with pytest.raises(ValueError, match=message):
-        text_heatmap(sentences, words, shares)
+        text_heatmap(sentences, words, weights)
+
+
+def test_lone_surrogates_are_replaced_in_words_and_title():
+    axes = text_heatmap([["a\ud83d"]], torch.ones(1, 1), torch.ones(1), "$$ \udc00")
+    axes.figure.canvas.draw()
+    assert axes.texts[0].get_text() == "$$ \N{REPLACEMENT CHARACTER}"
+    assert [word for word, *_ in written(axes)][1] == "a\N{REPLACEMENT CHARACTER}"

@@ -1,0 +1,52 @@
+"""The style of the book's figures: white, with colours that all readers can tell apart."""
+
+from typing import Any
+
+from companion._checks import needs_extra
+from companion.visualization.alignments import printable
+
+with needs_extra("book"):
+    import matplotlib as mpl
+    from cycler import Cycler, cycler
+    from matplotlib.text import Text
+
+BLUE = "#0072B2"
+# The colours of Okabe and Ito, distinguishable with any colour vision; without yellow, which is too pale.
+LINES: Cycler[str, Any] = cycler(
+    color=[BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
+    linestyle=["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1))],
+)
+MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
+# Five inches fill the 360 pixels of a telephone's screen, where 10 points then appear as 10 pixels.
+STYLE: dict[Any, Any] = {
+    "figure.figsize": (5.0, 3.2),
+    "figure.dpi": 120,
+    "savefig.dpi": 120,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": LINES,
+    "axes.titlesize": 10,
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "legend.frameon": False,
+    "lines.markersize": 5,
+    "image.cmap": "Blues",
+}
+
+
+def set_style() -> None:
+    """Make the style of the book the default of matplotlib.
+
+    The functions of this package always use it; this is for figures that are plotted with
+    matplotlib directly.
+    """
+    mpl.rcParams.update(STYLE)
+
+
+def write_literally(*texts: Text) -> None:
+    """Have texts appear as they are: dollar signs do not begin a formula."""
+    for text in texts:
+        text.set(text=printable(text.get_text()), parse_math=False)
