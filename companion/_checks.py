@@ -178,6 +178,8 @@ def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
     """Refuse queries, keys and values whose shapes do not fit each other (ValueError)."""
+    if value is not None and _same_batches(query.shape, key.shape, value.shape):
+        return
     inputs = {"query": query, "key": key}
     if value is not None:
         inputs["value"] = value
@@ -187,6 +189,10 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> Non
                 f"the {name} needs a shape (*batch, length, features), with at least one "
                 f"feature, not {tuple(x.shape)}"
             )
+    if key.shape[-2] == 0:
+        raise ValueError(
+            f"nothing to attend to: the key of shape {tuple(key.shape)} has no key"
+        )
     if value is not None and key.shape[-2] != value.shape[-2]:
         raise ValueError(
             f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
@@ -195,6 +201,17 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> Non
     if value is not None:
         _check_batches("query", query, "value", value)
         _check_batches("key", key, "value", value)
+
+
+def _same_batches(query: torch.Size, key: torch.Size, value: torch.Size) -> bool:
+    """Whether the shapes fit without broadcasting: the usual case, and a quick test."""
+    return (
+        len(query) > 1
+        and query[:-2] == key[:-2] == value[:-2]
+        and key[-2] == value[-2]
+        and query[-1] > 0 < key[-1]
+        and value[-1] > 0
+    )
 
 
 def _check_batches(first: str, a: Tensor, second: str, b: Tensor) -> None:
@@ -237,7 +254,7 @@ def check_positive(**sizes: int) -> None:
 
 def check_last_positions(queries: int, keys: int) -> None:
     """Refuse more queries than keys: by default, the queries are the last positions."""
-    if queries > keys > 0:
+    if queries > keys:
         raise ValueError(
             f"{queries} queries cannot be the last positions of {keys} keys: give their "
             f"query_position"
@@ -312,6 +329,7 @@ def check_independent(
 
 def check_weight(name: str, weight: float) -> None:
     """Refuse a weight of a term of a loss that is below 0 or not finite (ValueError)."""
+    check_real(**{f"the weight of the {name}": weight})
     if not 0 <= weight < math.inf:
         raise ValueError(
             f"the weight of the {name} must be a finite number of at least 0, not {weight}"
@@ -336,18 +354,32 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
     return shape
 
 
-def check_source(states: Tensor, mask: Tensor, size: int) -> None:
+def check_source(
+    states: Tensor, mask: Tensor, size: int, name: str = "source"
+) -> None:
     """Refuse states of a source that are not ``(b, k, size)``, or a mask that does not fit."""
     if states.ndim != 3:
         raise ValueError(
-            f"the states of a source need a shape (b, k, {size}), not {tuple(states.shape)}"
+            f"the states of the {name} need a shape (b, k, {size}), not "
+            f"{tuple(states.shape)}"
         )
-    check_states("source", states, mask)
-    check_size("source", states, size)
+    check_states(name, states, mask)
+    check_size(name, states, size)
+
+
+def check_sides(
+    left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor], size: int
+) -> None:
+    """Refuse the two sides of sentence pairs if states, masks or batches do not fit."""
+    check_source(*left, size, "left side")
+    check_source(*right, size, "right side")
+    check_pairs("left", left[0], "right sentences", right[0])
 
 
 def check_images(images: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse images that are not a batch of this shape."""
+    """Refuse images that are not real numbers, or not a batch of this shape."""
+    if not images.is_floating_point():
+        raise TypeError(f"images must hold real numbers, not {images.dtype}")
     if images.ndim != 4 or images.shape[1:] != shape:
         expected = ", ".join(map(str, shape))
         raise ValueError(
@@ -689,3 +721,32 @@ def check_prompt(prompt: Tensor, padding: int) -> None:
         raise ValueError(
             f"all prompts must have one length, but the rows {rows} contain padding"
         )
+
+
+def check_same_shape(**tensors: Tensor) -> None:
+    """Refuse tensors of different shapes, which broadcasting might hide (ValueError)."""
+    if len({x.shape for x in tensors.values()}) > 1:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in tensors.items())
+        raise ValueError(f"one shape is needed, but there are {shapes}")
+
+
+def check_smoothing(epsilon: float) -> None:
+    """Refuse a weight of the uniform distribution that is not at least 0 and below 1."""
+    check_real(epsilon=epsilon)
+    if not 0 <= epsilon < 1:
+        raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
+
+
+def check_clip(clip: float) -> None:
+    """Refuse a largest norm of the gradient that is not above 0; infinity is allowed."""
+    check_real(clip=clip)
+    if not clip > 0:
+        raise ValueError(f"clip must be above 0, not {clip}")
+
+
+def check_warmup(warmup: int, steps: int) -> None:
+    """Refuse a training of no steps, or a warm-up that does not fit into it."""
+    check_positive(steps=steps)
+    check_integers(warmup=warmup)
+    if not 1 <= warmup <= steps:
+        raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")

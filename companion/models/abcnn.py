@@ -14,8 +14,7 @@ from companion._checks import (
     check_padding,
     check_pairs,
     check_positive,
-    check_size,
-    check_states,
+    check_sides,
 )
 from companion.attention.base import reset_uniform, uniform_parameter
 from companion.attention.pooling import mean_pooling
@@ -45,6 +44,10 @@ def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "
     Args:
         left, right: sentences of m and of n words.
 
+    Raises:
+        TypeError: a mask is not boolean.
+        ValueError: states, masks or the two batches do not fit.
+
     Source: Yin et al. 2016, section 4, where the distance is Euclidean.
 
     Example:
@@ -54,6 +57,7 @@ def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "
         tensor([[[0.2500],
                  [1.0000]]])
     """
+    check_sides(left, right, left.states.shape[-1])
     differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)  # (b, m, n, d)
     scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
     return scores.masked_fill(~(left.mask.unsqueeze(-1) & right.mask.unsqueeze(-2)), 0)
@@ -118,8 +122,10 @@ class BCNN(nn.Module):
             ValueError: a sentence is empty or has padding before a word; or sizes, masks or
                 the two batches do not fit.
         """
-        left, right = self._checked("left", left), self._checked("right", right)
-        check_pairs("left", left.mask, "right sentences", right.mask)
+        check_sides(left, right, self.size)
+        check_padding(left.mask, "the left side")
+        check_padding(right.mask, "the right side")
+        left, right = _without_padding(*left), _without_padding(*right)
         first, second = (
             torch.tanh(self.convolution(x.mT).mT) for x in self.stack(left, right)
         )  # (b, m + w − 1, channels) and (b, n + w − 1, channels)
@@ -155,12 +161,6 @@ class BCNN(nn.Module):
 
     def _phrase_mask(self, mask: Tensor) -> Tensor:
         return functional.pad(mask, (self.width - 1, 0), value=True)
-
-    def _checked(self, name: str, side: SentenceStates) -> SentenceStates:
-        check_states(f"{name} side", *side)
-        check_size(f"{name} side", side.states, self.size)
-        check_padding(side.mask, f"the {name} side")
-        return _without_padding(*side)
 
 
 class ABCNN1(BCNN):

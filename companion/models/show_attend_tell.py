@@ -114,6 +114,10 @@ class CaptionOutput(nn.Module):
         hidden_size, embedding_size, context_size: features of h, E y and ẑ.
         vocabulary_size: how many words there are.
 
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: a size is below 1.
+
     Source: Xu et al. 2015, equation (7).
     Deviation: L_o has a bias, as all output layers here.
 
@@ -131,6 +135,12 @@ class CaptionOutput(nn.Module):
         vocabulary_size: int,
     ):
         super().__init__()
+        check_positive(
+            hidden_size=hidden_size,
+            embedding_size=embedding_size,
+            context_size=context_size,
+            vocabulary_size=vocabulary_size,
+        )
         self.L_h = nn.Linear(hidden_size, embedding_size, bias=False)
         self.L_z = nn.Linear(context_size, embedding_size, bias=False)
         self.L_o = nn.Linear(embedding_size, vocabulary_size)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_positive
+from companion._checks import check_positive, check_size
 from companion.attention.multihead import MultiHeadAttention
 from companion.layers.embedding import Embedding
 from companion.layers.recurrent import run_packed, source_mask
@@ -198,5 +198,11 @@ class Classifier(nn.Module):
         self.W = nn.Linear(size, classes)
 
     def forward(self, *inputs: Tensor) -> Float[Tensor, "b c"]:
-        """The logits of the classes; the inputs are the encoder's."""
-        return self.W(self.dropout(self.pooling(*self.encoder(*inputs))))
+        """The logits of the classes; the inputs are the encoder's.
+
+        Raises:
+            ValueError: the pooled vector is not of ``size`` features.
+        """
+        pooled = self.pooling(*self.encoder(*inputs))
+        check_size("pooled vector", pooled, self.W.in_features)
+        return self.W(self.dropout(pooled))

@@ -20,7 +20,7 @@ from companion.tasks.caption_losses import (
     start_captions,
 )
 from companion.training import recipe
-from companion.training.losses import Loss, Record, evaluating, held_out
+from companion.training.losses import Loss, Record, evaluating, loss_and_perplexity
 
 _AT_ONCE = 250  # images that are encoded or captioned together
 
@@ -99,7 +99,7 @@ class Captioning:
             self.batches(batch_size=64, seed=0),
             steps,
             learning_rate,
-            lambda model: held_out(model, test, SoftAttentionLoss()),
+            lambda model: loss_and_perplexity(model, test, SoftAttentionLoss()),
         )
 
     def batches(self, batch_size: int, seed: int) -> Shuffled:

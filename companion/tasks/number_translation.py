@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from companion._checks import check_positive
 from companion.attention.scores import Bilinear
 from companion.data import numbers
 from companion.models.luong import LuongDecoder, LuongEncoder
@@ -25,8 +26,10 @@ def short_numbers(most_words: int = 20) -> TranslationTask:
         most_words: the most French words that a number may have.
 
     Raises:
+        TypeError: ``most_words`` is not an integer.
         ValueError: no number has so few words, or too few have for a test set.
     """
+    check_positive(most_words=most_words)
     pairs = [
         pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9
     ]

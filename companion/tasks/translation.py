@@ -12,7 +12,7 @@ from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding.hypotheses import Hypotheses
 from companion.decoding.sampling import greedy
 from companion.training import recipe
-from companion.training.losses import Record, evaluating, held_out, sequence_loss
+from companion.training.losses import Record, evaluating, loss_and_perplexity, sequence_loss
 
 #: From a step function, a state and ``max_length`` to one sentence for each source.
 Search = Callable[..., Hypotheses]
@@ -110,7 +110,7 @@ class TranslationTask:
             batches,
             steps,
             learning_rate,
-            lambda model: held_out(model, test),
+            lambda model: loss_and_perplexity(model, test),
         )
 
     def translate(

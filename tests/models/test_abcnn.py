@@ -247,6 +247,25 @@ def test_sentences_that_do_not_fit_are_an_error(build, before, after):
         block(left._replace(mask=left.mask.long()), right)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_match_scores_of_sentences_that_do_not_fit_are_an_error():
+    left, right = pair()
+    with pytest.raises(ValueError, match="3 left and 2 right sentences"):
+        match_scores(left, SentenceStates(right.states[:2], right.mask[:2]))
+    with pytest.raises(ValueError, match="the right side has 2 features, but 3"):
+        match_scores(left, right._replace(states=right.states[..., :2]))
+    with pytest.raises(ValueError, match=r"left side need a shape .* not \(6, 3\)"):
+        match_scores(SentenceStates(left.states[0], left.mask[0]), right)
+
+
+@pytest.mark.usefixtures("unchecked")
+@blocks
+def test_single_sentences_without_a_batch_are_an_error(build, before, after):
+    left, right = (SentenceStates(x.states[0], x.mask[0]) for x in pair())
+    with pytest.raises(ValueError, match=r"left side need a shape .* not \(6, 3\)"):
+        build()(left, right)
+
+
 @pytest.mark.parametrize("kind", [ABCNN1, ABCNN3])
 def test_words_beyond_max_length_are_an_error_but_padding_is_not(kind):
     block = spread(kind(3, 5, 3, max_length=5))

@@ -10,6 +10,7 @@ from companion.attention import (
 from companion.decoding import beam_search, greedy
 from companion.models import (
     Captioner,
+    CaptionOutput,
     EncoderDecoder,
     HardCaptioner,
     ImageEncoder,
@@ -86,6 +87,12 @@ def test_images_of_another_shape_are_errors(shape):
     numbers = ", ".join(map(str, shape))
     with pytest.raises(ValueError, match=rf"\(b, 1, 32, 32\), not \({numbers}\)"):
         ImageEncoder()(torch.zeros(shape))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_images_of_integers_are_an_error():
+    with pytest.raises(TypeError, match=r"real numbers, not torch\.uint8"):
+        ImageEncoder()(torch.zeros(2, 1, 32, 32, dtype=torch.uint8))
 
 
 def test_fewer_than_three_features_are_an_error():
@@ -292,6 +299,8 @@ def test_sizes_that_are_no_integers_are_errors(size):
     for sizes in ((size, 3, 4, 6), (5, size, 4, 6), (5, 3, size, 6), (5, 3, 4, size)):
         with pytest.raises(TypeError, match=f"_size must be an integer, not {size!r}"):
             Captioner(*sizes, Additive(4, 6, 7))
+        with pytest.raises(TypeError, match=f"_size must be an integer, not {size!r}"):
+            CaptionOutput(*sizes)
 
 
 @pytest.mark.usefixtures("unchecked")

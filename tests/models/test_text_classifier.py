@@ -211,3 +211,10 @@ def test_word_vectors_can_be_of_another_class():
         encoder(TEXTS)[0],
         encoder.embedding.weight[TEXTS] * 6**0.5 * (TEXTS > 0)[..., None],
     )
+
+
+def test_a_pooled_vector_of_another_size_is_an_error():
+    model = Classifier(WordEncoder(11, 6), mean_pooling, 5, classes=2)
+    message = "the pooled vector has 6 features, but 5 were announced"
+    with pytest.raises(ValueError, match=message):
+        model(TEXTS)

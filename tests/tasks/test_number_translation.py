@@ -92,3 +92,10 @@ def test_the_table_has_each_seed_and_the_mean_of_each_length():
         "           one:  50  30   |     50     50     40     40     30",
         "           two: 100       |    100    100    100    100    100",
     ]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("most_words", ["8", None, 8.0])
+def test_a_number_of_words_that_is_no_integer_is_an_error(most_words):
+    with pytest.raises(TypeError, match=f"must be an integer, not {most_words!r}"):
+        short_numbers(most_words)
