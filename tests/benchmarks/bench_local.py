@@ -1,7 +1,7 @@
-"""Local attention against global, as the source grows: the cost of a look should follow the window.
+"""Local attention against global, as the source grows: the cost should depend on the window alone.
 
-Forward and backward of 32 looks a sentence, by the same scores. Global attention is dot; local-p predicts its
-centres too. Before anything is timed, local-p is compared with its definition on the whole source.
+Forward and backward of 32 queries for each source, by the same scores. Global attention is dot; local-p
+predicts its centres as well. Before anything is timed, local-p is compared with its definition on the whole source.
 """
 
 import torch
@@ -15,7 +15,7 @@ LENGTHS = (128, 512, 2048, 8192)
 
 
 class Race:
-    """The same queries and source, which local-p and global attention look at."""
+    """The same queries and source for local-p and for global attention."""
 
     def __init__(self, keys: int, radius: int = RADIUS):
         torch.manual_seed(0)
@@ -31,15 +31,15 @@ class Race:
         lengths = torch.linspace(keys // 2, keys, SENTENCES, device=device).long()
         self.mask = (torch.arange(keys, device=device) < lengths[:, None])[:, None]
 
-    def look(self, attention):
+    def attend(self, attention):
         return attention(self.query, self.source, self.source, self.mask)
 
     def learn(self, attention):
         self.query.grad = self.source.grad = None
-        self.look(attention).square().sum().backward()
+        self.attend(attention).square().sum().backward()
 
     def definition(self) -> Tensor:
-        """Softmax among the words of each window, times the Gaussian, times all values."""
+        """Softmax over each window, times the Gaussian, times all values."""
         centre = self.local.centre(self.query, self.mask.sum(-1))
         distance = (
             torch.arange(self.source.shape[1], device=centre.device) - centre[..., None]
@@ -55,17 +55,17 @@ def against_global(keys: int) -> None:
     race = Race(keys)
     with torch.no_grad():
         torch.testing.assert_close(
-            race.look(race.local), race.definition(), atol=1e-4, rtol=1e-4
+            race.attend(race.local), race.definition(), atol=1e-4, rtol=1e-4
         )
         goal = "above 1" if keys >= 2048 else "none"
         compare(
-            f"{keys} words, forward",
-            lambda: race.look(race.local),
-            lambda: race.look(race.everywhere),
+            f"{keys} positions, forward",
+            lambda: race.attend(race.local),
+            lambda: race.attend(race.everywhere),
             goal,
         )
     compare(
-        f"{keys} words, forward and backward",
+        f"{keys} positions, forward and backward",
         lambda: race.learn(race.local),
         lambda: race.learn(race.everywhere),
         goal,
@@ -75,9 +75,9 @@ def against_global(keys: int) -> None:
 def growth(name: str, small: Race, large: Race, goal: str) -> None:
     """How many times as long the forward pass of local-p takes in ``large``."""
     with torch.no_grad():
-        both = [lambda race=race: race.look(race.local) for race in (small, large)]
-        for look in both:
-            look()
+        both = [lambda race=race: race.attend(race.local) for race in (small, large)]
+        for forward in both:
+            forward()
         times = [tuple(map(seconds, both)) for _ in range(9)]
     report(name, *map(list, zip(*times, strict=True)), "s", goal)
 
@@ -85,14 +85,17 @@ def growth(name: str, small: Race, large: Race, goal: str) -> None:
 def main():
     print(setting())
     print(
-        f"{SENTENCES} sentences, {QUERIES} looks each, {SIZE} features; ours is local-p, the other global"
+        f"{SENTENCES} sources, {QUERIES} queries each, {SIZE} features; ours is local-p, the other global"
     )
     for keys in LENGTHS:
         against_global(keys)
     print("local-p alone: the other is the larger one")
-    growth("a source of 512 words and one of 8192", Race(512), Race(8192), "near 1")
+    growth("a source of 512 positions and one of 8192", Race(512), Race(8192), "near 1")
     growth(
-        "a window of 21 words and one of 161", Race(2048, 10), Race(2048, 80), "above 2"
+        "a window of 21 positions and one of 161",
+        Race(2048, 10),
+        Race(2048, 80),
+        "above 2",
     )
 
 

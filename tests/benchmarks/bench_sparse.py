@@ -43,7 +43,7 @@ LENGTHS = (
 ROUNDS = 9 if GPU else 3
 LONGEST = {
     "dense": 65536 if GPU else 8192
-}  # beyond it, not measured: on a CPU it would take minutes
+}  # not measured beyond this length: on a CPU it would take minutes
 OURS = {
     "local": LocalAttention(RADIUS),
     "atrous": AtrousAttention(RATE),
@@ -72,7 +72,7 @@ class Race:
         ]
         self.gradient = torch.randn_like(self.inputs[0])
 
-    def look(self, attention: Callable) -> Tensor:
+    def attend(self, attention: Callable) -> Tensor:
         with torch.no_grad():
             return attention(*(x.detach() for x in self.inputs))
 
@@ -81,7 +81,8 @@ class Race:
 
     def forward(self, ways: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
         return in_turn(
-            {name: lambda way=way: self.look(way) for name, way in ways.items()}, rounds
+            {name: lambda way=way: self.attend(way) for name, way in ways.items()},
+            rounds,
         )
 
     def backward(
@@ -105,9 +106,9 @@ class Race:
 def check(attention: PatternAttention) -> None:
     """Equal to the definition, or nothing below counts."""
     race = Race(1000)
-    expected = race.look(PatternAttention(attention.rule))
+    expected = race.attend(PatternAttention(attention.rule))
     torch.testing.assert_close(
-        race.look(attention), expected, atol=2e-2 if GPU else 1e-4, rtol=1e-2
+        race.attend(attention), expected, atol=2e-2 if GPU else 1e-4, rtol=1e-2
     )
 
 

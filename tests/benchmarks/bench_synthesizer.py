@@ -1,8 +1,8 @@
 """The step time of Synthesizers against dot-product attention: forward and backward, on two threads.
 
 A whole layer of multi-head attention projects queries and keys even for a table, which ignores them. So each
-table is timed twice beside the dot product: in a whole layer, and in one that makes values and output alone.
-The weights are compared with their definition before anything is timed.
+table is timed twice against the dot product: in a whole layer, and in one that computes only values and
+output. The weights are compared with their definition before anything is timed.
 """
 
 from collections.abc import Callable
@@ -36,30 +36,30 @@ INSIDE: dict[str, Attention] = {
 BARE, WITHOUT = ("random", "factorized random"), ", without queries and keys"
 
 
-def whole(layer: MultiHeadAttention, words: Tensor) -> Tensor:
+def whole(layer: MultiHeadAttention, x: Tensor) -> Tensor:
     """The layer as it is."""
-    return layer(words, *layer.project(words))
+    return layer(x, *layer.project(x))
 
 
-def bare(layer: MultiHeadAttention, words: Tensor) -> Tensor:
-    """The layer without queries and keys, of which a table needs the number alone."""
-    value = layer.W_V(words).unflatten(-1, (HEADS, PART)).transpose(1, 2)
+def bare(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+    """The layer without queries and keys, of which a table needs only the number."""
+    value = layer.W_V(x).unflatten(-1, (HEADS, PART)).transpose(1, 2)
     return layer.W_O(layer.attention(value, value, value).transpose(1, 2).flatten(2))
 
 
-def step(run: Callable, layer: MultiHeadAttention, words: Tensor) -> None:
+def step(run: Callable, layer: MultiHeadAttention, x: Tensor) -> None:
     """Forward and backward."""
     layer.zero_grad()
-    run(layer, words).sum().backward()
+    run(layer, x).sum().backward()
 
 
-def check(layer: MultiHeadAttention, words: Tensor) -> None:
+def check(layer: MultiHeadAttention, x: Tensor) -> None:
     """Equal to the definition, or nothing below counts."""
-    query = layer.W_Q(words).unflatten(-1, (HEADS, PART)).transpose(1, 2)
-    key, value = layer.project(words)
+    query = layer.W_Q(x).unflatten(-1, (HEADS, PART)).transpose(1, 2)
+    key, value = layer.project(x)
     context = masked_softmax(layer.attention.score(query, key)) @ value
     expected = layer.W_O(context.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(whole(layer, words), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(whole(layer, x), expected, atol=1e-5, rtol=1e-4)
 
 
 def main() -> None:
@@ -67,23 +67,21 @@ def main() -> None:
     torch.manual_seed(0)
     print(setting())
     print(
-        f"{BATCH} sentences of {LENGTH} words, {SIZE} features, {HEADS} heads; forward and backward"
+        f"{BATCH} sequences of {LENGTH} tokens, {SIZE} features, {HEADS} heads; forward and backward"
     )
-    words = torch.randn(BATCH, LENGTH, SIZE, requires_grad=True)
+    x = torch.randn(BATCH, LENGTH, SIZE, requires_grad=True)
     layers = {
         name: MultiHeadAttention(SIZE, HEADS, attention)
         for name, attention in INSIDE.items()
     }
     for layer in layers.values():
-        check(layer, words)
+        check(layer, x)
     for name in BARE:
-        torch.testing.assert_close(
-            bare(layers[name], words), whole(layers[name], words)
-        )
+        torch.testing.assert_close(bare(layers[name], x), whole(layers[name], x))
     ways = {name: (whole, layer) for name, layer in layers.items()}
     ways |= {name + WITHOUT: (bare, layers[name]) for name in BARE}
     times = in_turn(
-        {name: lambda way=way: step(*way, words) for name, way in ways.items()}, ROUNDS
+        {name: lambda way=way: step(*way, x) for name, way in ways.items()}, ROUNDS
     )
     for name, measured in times.items():
         if name != "dot product":
