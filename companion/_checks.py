@@ -206,9 +206,9 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> Non
 def _same_batches(query: torch.Size, key: torch.Size, value: torch.Size) -> bool:
     """Whether the shapes fit without broadcasting: the usual case, and a quick test."""
     return (
-        len(query) > 1
+        len(query) == len(key) == len(value) > 1
         and query[:-2] == key[:-2] == value[:-2]
-        and key[-2] == value[-2]
+        and key[-2] == value[-2] > 0
         and query[-1] > 0 < key[-1]
         and value[-1] > 0
     )

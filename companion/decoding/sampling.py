@@ -49,10 +49,9 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
 
     Example:
         >>> from companion.decoding import DecoderStep
-        >>> def step(token, state):  # 3 after <bos> (1), then <eos> (2)
-        ...     p = torch.tensor([0.0, 0.0, 0.4, 0.6]).expand(len(token), -1)
-        ...     p = torch.where(token[:, None] == 1, p, p.flip(1).roll(-1, 1))
-        ...     return DecoderStep(p.log(), state, None)
+        >>> following = torch.eye(4)[[0, 3, 0, 2]]  # after <bos> (1) comes 3, then <eos> (2)
+        >>> def step(token, state):
+        ...     return DecoderStep(following[token].log(), state, None)
         >>> greedy(step, torch.zeros(2, 1), max_length=5).tokens
         tensor([[3, 2],
                 [3, 2]])

@@ -1,4 +1,4 @@
-"""Training that knows no model: losses, the trainer, checkpoints, schedules, and REINFORCE."""
+"""Training of any model: losses, the trainer, checkpoints, schedules and REINFORCE."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +8,8 @@ from companion.training.losses import (
     Record,
     evaluating,
     free_running_loss,
-    held_out,
     label_loss,
+    loss_and_perplexity,
     next_token_loss,
     sequence_loss,
     to_float32,
@@ -35,8 +35,8 @@ __all__ = [
     "doubly_stochastic_penalty",
     "evaluating",
     "free_running_loss",
-    "held_out",
     "label_loss",
+    "loss_and_perplexity",
     "next_token_loss",
     "reinforce_loss",
     "reward_to_go",
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import :mod:`companion.training.trainer` only when it is asked for: it needs accelerate, which the losses do not."""
+    """Import the trainer, which needs accelerate and tqdm, only when it is asked for."""
     if name in __all__:
         from companion.training import trainer
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what it takes to go on exactly where a run stopped."""
+"""Files that are complete or absent, and the state from which a training resumes exactly."""
 
 import glob
 import io
@@ -13,19 +13,22 @@ from zipfile import ZipFile
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
-    """A file to write into, which takes the place of ``path`` at the end of the block, in one instant.
+    """Open a file that replaces ``path`` atomically at the end of the block.
 
-    Whoever is killed in between leaves the old file as it was, and beside it one that ends in ``.partial``,
-    which the next to write clears away. If the block fails, nothing is left behind. When two write the same
-    file at once, theirs are never mixed: the second to end may find its own cleared away, and then fails.
+    If the block fails, the old file stays and nothing else is left. A process that is
+    killed meanwhile leaves the old file, and beside it one that ends in ``.partial``, which
+    :func:`remove_partial` or the next write removes. Two processes that write the same file
+    at once never mix their contents; the second to end may fail, because the first has
+    removed its partial file.
 
     Raises:
-        OSError: the file cannot be written, for instance because the disk is full; the message names it.
+        OSError: the file cannot be written, for example because the disk is full. The
+            message names the file.
     """
     path = Path(path)
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
@@ -37,20 +40,25 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        error.filename = error.filename or str(
-            path
-        )  # writing to a file that is open does not name it
+        # an error of writing to an open file does not name it
+        error.filename = error.filename or str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
+    remove_partial(path)
+
+
+def remove_partial(path: Path | str) -> None:
+    """Remove what processes that were killed while they wrote ``path`` have left of it."""
+    path = Path(path)
     for left in path.parent.glob(f"{glob.escape(path.name)}.????????.partial"):
         with suppress(OSError):
             left.unlink()
 
 
 def random_state() -> dict[str, Any]:
-    """The states of all random generators, in plain types that ``torch.load(weights_only=True)`` reads."""
-    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002 - what others may draw from
+    """The states of all random generators, in types that ``weights_only=True`` loads."""
+    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002 - others may use it
     name, key, *rest = numpy_state
     return {
         "python": random.getstate(),
@@ -61,7 +69,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Put all random generators back to :func:`random_state`; those of GPUs only where there are as many."""
+    """Restore :func:`random_state`; those of GPUs only if there are as many."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
@@ -70,35 +78,31 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def write(path: Path | str, content: dict[str, Any]) -> None:
-    """What :func:`read` reads, by ``torch.save``, whole or not at all."""
-    whole = (
-        io.BytesIO()
-    )  # torch would turn an error of the disk into one that names neither
+    """Write what :func:`read` reads, by ``torch.save``, completely or not at all."""
+    # torch.save to a file would hide errors of the disk
+    whole = io.BytesIO()
     torch.save(content, whole)
     with replacing(path) as file:
         file.write(whole.getbuffer())
 
 
 def read(path: Path | str) -> dict[str, Any]:
-    """What ``torch.save`` wrote, every byte of it checked; nothing that the file holds is executed.
+    """Read what ``torch.save`` wrote and check every byte; nothing in it is executed.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not whole, is damaged, or is something else.
+        ValueError: it is incomplete, damaged or something else.
     """
     content = Path(path).read_bytes()
     try:
-        damaged = ZipFile(
-            io.BytesIO(content)
-        ).testzip()  # reads all checksums, which torch.load does not
+        # reads all checksums, which torch.load does not
+        damaged = ZipFile(io.BytesIO(content)).testzip()
         saved = (
             None
             if damaged
             else torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         )
-    except (
-        Exception
-    ) as error:  # there is no end to the kinds that zipfile, zlib and pickle raise
+    except Exception as error:  # zipfile, zlib and pickle raise many kinds
         raise ValueError(f"{path} is no checkpoint, or not whole: {error!r}") from error
     if damaged is not None:
         raise ValueError(
@@ -109,35 +113,13 @@ def read(path: Path | str) -> dict[str, Any]:
     return saved
 
 
-def settings(
-    model: nn.Module, optimizer: Any, schedule: Any, scaler: Any
-) -> dict[str, str]:
-    """What sets a training apart, beside its model: the kinds of its other parts, and the settings of these.
-
-    To be taken before the first step, for some schedules change more than the learning rate, which alone is
-    left out. A plain function of a schedule cannot be read; an object with numbers can.
-    """
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    kind = type(getattr(optimizer, "optimizer", optimizer))  # accelerate wraps it
-    kinds = {"optimizer": kind, "schedule": type(schedule), "scaler": type(scaler)}
-    described = {name: kind.__name__ for name, kind in kinds.items()}
-    for number, group in enumerate(optimizer.param_groups):
-        order = [names.get(parameter, "another") for parameter in group["params"]]
-        for name, value in {**group, "parameters": order}.items():
-            if name not in ("params", "lr"):
-                described[f"group {number} {name}"] = str(value)
-    numbers = schedule.state_dict() if schedule is not None else {}
-    return described | {
-        f"schedule {name}": str(numbers[name]) for name in numbers if name[0] != "_"
-    }
-
-
 def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -> None:
-    """Refuse a checkpoint that was not saved from a training like one's own.
+    """Refuse a checkpoint of another training.
 
     Raises:
-        ValueError: it differs in a parameter's name, shape or type, or in one of the :func:`settings`. The
-            first is named.
+        ValueError: it differs in the name, shape or type of a parameter, or in one of the
+            settings (see :func:`~companion.training.fingerprint.fingerprint`). The message
+            names the first difference.
     """
     if own.keys() != saved.keys():
         raise ValueError(
@@ -152,7 +134,7 @@ def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -
 def first_difference(
     own: dict[str, Any], saved: dict[str, Any]
 ) -> tuple[str, Any, Any] | None:
-    """The first name with different values: the name, one's own value, and the saved one; else ``None``."""
+    """The first name with different values, with one's own value and the saved one."""
     pairs = ((name, own.get(name), saved.get(name)) for name in {**own, **saved})
     return next(
         ((name, here, there) for name, here, there in pairs if here != there), None

@@ -1,4 +1,4 @@
-"""What training makes small, and what is measured on sentences held out."""
+"""Losses to minimise, and the loss of a validation or test set."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -7,43 +7,62 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from accelerate.utils import send_to_device
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from companion._checks import check_smoothing
 from companion.data.batching import Batch
 from companion.data.examples import Labelled
 from companion.data.vocabulary import PAD
 
-#: What is noted down of a step, by the names of the measures.
+#: The figures of a step, by the names of the measures.
 Record = dict[str, int | float]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum, and over how many things, so that the mean can be taken over several batches or processes."""
+    """A sum of losses, and how many there are.
+
+    The mean over several batches or processes is ``Σ total / Σ count``.
+    """
 
     total: Float[Tensor, ""]
     count: Num[Tensor, ""]
 
 
 def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
-    """The cross-entropy of the next target tokens, each given the source and the true tokens before it.
+    """The cross-entropy of the target tokens under teacher forcing.
 
     ::
 
-        total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   count = N target tokens, padding not among them
+        total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   count = number of target tokens
+
+    Padding is left out.
+
+    Args:
+        model: from a source ``(b, k)`` and a target ``(b, t)`` to logits ``(b, t, V)``.
+        batch: the targets begin with ``<bos>`` and end with ``<eos>``.
+
+    Example:
+        >>> def uniform(source, target):
+        ...     return torch.zeros(*target.shape, 10)
+        >>> batch = Batch(torch.tensor([[7, 8]]), torch.tensor([[1, 5, 2]]))
+        >>> loss = sequence_loss(uniform, batch)
+        >>> loss.count.item(), (loss.total / loss.count).exp().item()
+        (2, 10.0)
     """
     return LabelSmoothing(0.0)(model, batch)
 
 
 def next_token_loss(model: nn.Module, tokens: Int[Tensor, "b n"]) -> Loss:
-    """The cross-entropy of each token of a text but the first, given those before it.
+    """The cross-entropy of every token of a text except the first, given those before it.
 
     ::
 
-        total = − Σ_{i,t} log p(x_{i,t} | x_{i,<t}),   count = N such tokens, padding not among them
+        total = − Σ_{i,t} log p(x_{i,t} | x_{i,<t}),   count = number of such tokens
+
+    Padding is left out.
     """
     following = tokens[:, 1:]
     total = _summed(model(tokens[:, :-1]).flatten(0, 1), following.flatten())
@@ -51,44 +70,49 @@ def next_token_loss(model: nn.Module, tokens: Int[Tensor, "b n"]) -> Loss:
 
 
 class LabelSmoothing:
-    """The :func:`sequence_loss` of an unsure target: a share ε of each word is spread evenly over all words.
+    """The :func:`sequence_loss` of a target mixed with the uniform distribution.
 
     ::
 
-        total = − Σ_{i,t} Σ_y q(y) log p(y | y_{i,<t}, x_i),   q(y) = (1 − ε) [y = y_{i,t}] + ε / V
+        total = − Σ_{i,t} Σ_y q(y) log p(y | y_{i,<t}, x_i)
+        q(y)  = (1 − ε) [y = y_{i,t}] + ε / V
 
-    Source: Szegedy et al. 2016, section 7, over all V words, the true one among them; Vaswani et al. 2017,
-    section 5.4, with ε = 0.1. It trains for a worse perplexity, so measure with :func:`sequence_loss`.
+    It trains for a higher perplexity, so measure with :func:`sequence_loss`.
+
+    Args:
+        epsilon: ε, at least 0 and below 1.
 
     Raises:
-        ValueError: ``epsilon`` is not at least 0 and below 1.
+        TypeError: ``epsilon`` is not a number.
+        ValueError: ``epsilon`` is out of its range.
+
+    Source: Szegedy et al. 2016, section 7 (ε / V for all V labels, the target included);
+    Vaswani et al. 2017, section 5.4, with ε = 0.1.
     """
 
     def __init__(self, epsilon: float):
-        if not 0 <= epsilon < 1:
-            raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
+        check_smoothing(epsilon)
         self.epsilon = epsilon
 
     def __call__(self, model: nn.Module, batch: Batch) -> Loss:
         """The loss of one batch."""
-        logits, following = (
-            model(batch.source, batch.target[:, :-1]),
-            batch.target[:, 1:],
-        )
+        logits = model(batch.source, batch.target[:, :-1])  # (b, t, V)
+        following = batch.target[:, 1:]
         total = _summed(logits.flatten(0, 1), following.flatten(), self.epsilon)
         return Loss(total, (following != PAD).sum())
 
 
 def free_running_loss(model: Any, batch: Batch) -> Loss:
-    """The cross-entropy of the target tokens, each given the source and the words that the model wrote.
+    """The cross-entropy of the target tokens when the model reads its own predictions.
 
     ::
 
-        ŷ_i0 = <bos>,   ŷ_it = argmax p(y | ŷ_{i,<t}, x_i)
-        total = − Σ_{i,t} log p(y_it | ŷ_{i,<t}, x_i)
+        ŷ_{i,0} = <bos>,   ŷ_{i,t} = argmax_y p(y | ŷ_{i,<t}, x_i)
+        total   = − Σ_{i,t} log p(y_{i,t} | ŷ_{i,<t}, x_i)
 
-    A model that writes a good sentence in other words, or the same words one place later, pays for each of
-    them. So this is no likelihood of the target, but some tutorials report its exponential as perplexity.
+    A translation in other words, or shifted by one position, is penalised at each token.
+    So this is no likelihood of the target, though some tutorials report its exponential as
+    perplexity.
     """
     token, state = batch.target[:, 0], model.start(batch.source)
     total = torch.zeros((), device=token.device)
@@ -100,25 +124,24 @@ def free_running_loss(model: Any, batch: Batch) -> Loss:
 
 
 def label_loss(model: nn.Module, batch: Labelled) -> Loss:
-    """The cross-entropy of the right class of each example.
+    """The cross-entropy of the correct class of each example.
 
     ::
 
-        total = − Σ_i log p(label_i | inputs_i),   count = N examples
+        total = − Σ_i log p(label_i | inputs_i),   count = number of examples
     """
-    total = cross_entropy(
-        to_float32(model(*batch.inputs)), batch.labels, reduction="sum"
-    )
+    logits = to_float32(model(*batch.inputs))
+    total = cross_entropy(logits, batch.labels, reduction="sum")
     return Loss(total, torch.tensor(len(batch.labels), device=total.device))
 
 
 def to_float32(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
-    """The same in at least 32 bits, to sum up: a sum in 16 would be good for two or three digits."""
+    """The same in at least 32 bits; a sum in 16 bits has two or three correct digits."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _summed(logits: Tensor, following: Tensor, smoothing: float = 0.0) -> Tensor:
-    """The sum over all words."""
+    """The sum over all tokens."""
     return cross_entropy(
         to_float32(logits),
         following,
@@ -128,12 +151,22 @@ def _summed(logits: Tensor, following: Tensor, smoothing: float = 0.0) -> Tensor
     )
 
 
-def held_out(
+def loss_and_perplexity(
     model: nn.Module,
     batches: Iterable[Any],
     loss: Callable[[nn.Module, Any], Loss] = sequence_loss,
 ) -> Record:
-    """The mean loss of all tokens of all batches, and its exponential.
+    """The mean loss over all tokens of a validation or test set, and its exponential.
+
+    The model is in evaluation mode meanwhile.
+
+    Args:
+        model: any model that ``loss`` takes.
+        batches: the whole set; each batch is moved to the device of the model.
+        loss: the loss of one batch.
+
+    Returns:
+        ``held_out_loss`` and ``perplexity``.
 
     Raises:
         ValueError: no batch has a target token.
@@ -142,7 +175,7 @@ def held_out(
     total, tokens = 0.0, 0
     with evaluating(model):
         for batch in batches:
-            found = loss(model, send_to_device(batch, device))
+            found = loss(model, to_device(batch, device))
             total, tokens = total + found.total.item(), tokens + int(found.count)
     if not tokens:
         raise ValueError("there is no target token to measure the loss of")
@@ -153,9 +186,24 @@ def held_out(
     }
 
 
+def to_device(batch: Any, device: torch.device) -> Any:
+    """A batch with all its tensors on a device: (named) tuples, lists and dictionaries.
+
+    Example:
+        >>> to_device(([torch.zeros(2)], "name"), torch.device("meta"))[0][0].device.type
+        'meta'
+    """
+    if isinstance(batch, dict):
+        return {name: to_device(value, device) for name, value in batch.items()}
+    if isinstance(batch, tuple | list):
+        parts = [to_device(part, device) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch.to(device) if hasattr(batch, "to") else batch
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """In the block the model is in evaluation mode and no gradient is kept; then it is as it was before."""
+    """Evaluation mode without gradients inside the block; the former modes after it."""
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""The recipe by which the book's small models are trained, whatever they do."""
+"""How the small models of the chapters are trained."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,13 +19,26 @@ def train(
     learning_rate: float,
     evaluate: Callable[[nn.Module], Record] | None = None,
 ) -> list[Record]:
-    """Adam, at a rate that rises for 50 steps and falls to 0; the history has a record every 50 steps.
+    """Adam with 50 steps of warm-up and a cosine decay to 0; a record every 50 steps.
 
-    It trains on a GPU where there is one, and whatever happens leaves the model on the device where it was.
+    It trains on a GPU if there is one. In the end, or after an error, the model is back on
+    the device where it was.
+
+    Args:
+        model: the model to train.
+        loss: from the model and a batch to a loss.
+        batches: ``batches[step]`` is the batch of a step.
+        steps: the number of training steps.
+        learning_rate: the highest rate.
+        evaluate: figures of the model for each record.
+
+    Returns:
+        The history, as :meth:`Trainer.fit <companion.training.trainer.Trainer.fit>`.
 
     Raises:
         ValueError: ``steps`` is below 1.
-        FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
+        FloatingPointError: a loss or gradient is not finite, for example because the rate
+            is too high.
     """
     device = next(model.parameters()).device
     optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))

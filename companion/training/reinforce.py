@@ -1,14 +1,15 @@
-"""Hard attention, which looks at one place only, and how REINFORCE trains it (Xu et al. 2015, section 4).
+"""REINFORCE for hard attention, with its variance reduction (Xu et al. 2015, section 4).
 
-A drawn place has no derivative, so places that turned out well are made more probable. There are other ways:
-see :mod:`companion.attention.gumbel_softmax`.
+A sampled position has no derivative. REINFORCE raises the probability of positions whose
+reward was higher than expected. A relaxation with a derivative is in
+:mod:`companion.attention.gumbel_softmax`.
 """
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_weight
+from companion._checks import check_positive, check_same_shape, check_weight
 from companion.attention.hard import SampledAttention
 
 
@@ -18,18 +19,23 @@ def doubly_stochastic_penalty(
     mask: Bool[Tensor, "b k"],
     weight: float = 1.0,
 ) -> Float[Tensor, ""]:
-    """What a caption pays for looking at some places more, and at others less, than once in all.
+    """Penalise source positions whose weights over all time steps do not sum to 1.
 
     ::
 
-        λ Σ_i (1 − Σ_t α_ti)²
+        λ Σ_i (1 − Σ_t α_{t,i})²,   summed over the positions i, averaged over the batch
 
-    Source: Xu et al. 2015, section 4.2.1, equation (14). Summed over the positions i of an image, as there,
-    and then the mean over the images. (Others take the mean over the positions, or another number than 1.)
-    ``words`` are the steps t that count, ``mask`` the positions; ``weight`` is λ.
+    Args:
+        weights: α.
+        words: which time steps t count.
+        mask: which positions i count.
+        weight: λ.
 
     Raises:
         ValueError: the weight is below 0 or not finite.
+
+    Source: Xu et al. 2015, section 4.2.1, equation (14). Some implementations average over
+    the positions, or take another number than 1.
     """
     check_weight("doubly stochastic penalty", weight)
     received = weights.masked_fill(~words[..., None], 0).sum(1)
@@ -39,25 +45,46 @@ def doubly_stochastic_penalty(
 def reward_to_go(
     reward: Float[Tensor, "b t"], words: Bool[Tensor, "b t"]
 ) -> Float[Tensor, "b t"]:
-    """What each look can still change, ``R_t = Σ_{l ≥ t} r_l``: the rewards of its own word and of all after.
+    """The sum of the rewards from each time step on, ``R_t = Σ_{l ≥ t} r_l``.
 
-    The looks after a word did not bring about its reward, so leaving it out changes no expectation, and
-    takes noise away. Deviation, ours: Xu et al. 2015 give the whole caption's to every look.
+    Rewards of earlier time steps do not depend on the position sampled at t. Leaving them
+    out keeps the gradient unbiased and lowers its variance.
+
+    Args:
+        reward: r.
+        words: which time steps count.
+
+    Raises:
+        ValueError: the two differ in their shape.
+
+    Deviation: Xu et al. 2015 take the reward of the whole caption for every time step;
+    this is the estimator with less variance.
+
+    Example:
+        >>> words = torch.tensor([[True, True, False]])
+        >>> reward_to_go(torch.tensor([[1.0, 2.0, 9.0]]), words)
+        tensor([[3., 2., 0.]])
     """
+    check_same_shape(reward=reward, words=words)
     return reward.masked_fill(~words, 0).flip(1).cumsum(1).flip(1)
 
 
 class MovingBaseline(nn.Module):
-    """The reward to be expected: a moving average over batches, for each time step its own, at first 0.
+    """The expected reward at each time step: a moving average over batches, initially 0.
 
     ::
 
         b_t ← 0.9 b_t + 0.1 · mean reward of the batch at t
 
-    Source: Xu et al. 2015, section 4.1, which has one for the whole caption: ``steps`` of 1.
+    Args:
+        steps: the number of time steps. With 1 it is the paper's, one number for the
+            whole caption.
 
     Raises:
-        ValueError: ``steps`` is below 1, or less than a batch has.
+        ValueError: ``steps`` is below 1; in a call: a batch has more time steps, or reward
+            and words differ in their shape.
+
+    Source: Xu et al. 2015, section 4.1.
     """
 
     value: Tensor  #: b_t, the average so far
@@ -71,7 +98,8 @@ class MovingBaseline(nn.Module):
     def forward(
         self, reward: Float[Tensor, "b t"], words: Bool[Tensor, "b t"]
     ) -> Float[Tensor, " t"]:
-        """The average of the batches before this one; in training, this one then joins it."""
+        """The average over the batches before this one; in training, this one is added."""
+        check_same_shape(reward=reward, words=words)
         steps = reward.shape[1]
         if steps > len(self.value):
             raise ValueError(
@@ -81,35 +109,43 @@ class MovingBaseline(nn.Module):
         if self.training:
             count = words.sum(0)
             mean = reward.masked_fill(~words, 0).sum(0) / count.clamp_min(1)
-            self.value[:steps] = torch.where(
-                count > 0, 0.9 * before + 0.1 * mean, before
-            )
+            updated = 0.9 * before + 0.1 * mean
+            self.value[:steps] = torch.where(count > 0, updated, before)
         return before
 
 
 def reinforce_loss(
-    look: SampledAttention,
+    sampled: SampledAttention,
     advantage: Float[Tensor, "b t"],
     words: Bool[Tensor, "b t"],
     policy_weight: float = 1.0,
     entropy_weight: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """A loss whose gradient is the estimate of REINFORCE, for the choice of the places; the words' comes too.
+    """A loss whose gradient is the REINFORCE estimate for the sampled positions.
 
     ::
 
-        − Σ_t [λ_r (R_t − b_t) log α_{t,s_t} + λ_e H_t],   the mean over the batch
+        − Σ_t [λ_r (R_t − b_t) log α_{t,s_t} + λ_e H_t],   averaged over the batch
 
-    Source: Xu et al. 2015, section 4.1. ``advantage`` is R − b, of which no gradient is taken; the weights
-    are λ_r and λ_e, the bonus for entropy. ``look`` has one query a step.
+    Add the cross-entropy of the words, whose gradient this loss does not contain.
+
+    Args:
+        sampled: the sampled positions s_t, with log α and the entropy H of each step.
+        advantage: R − b; no gradient flows into it.
+        words: which time steps count.
+        policy_weight: λ_r.
+        entropy_weight: λ_e, the weight of the entropy bonus.
 
     Raises:
-        ValueError: a weight is below 0 or not finite.
+        ValueError: a weight is below 0 or not finite, or the shapes differ.
+
+    Source: Xu et al. 2015, section 4.1.
     """
     check_weight("policy", policy_weight)
     check_weight("entropy", entropy_weight)
+    check_same_shape(log_prob=sampled.log_prob, advantage=advantage, words=words)
     gain = (
-        policy_weight * advantage.detach() * look.log_prob
-        + entropy_weight * look.entropy
+        policy_weight * advantage.detach() * sampled.log_prob
+        + entropy_weight * sampled.entropy
     )
     return -gain.masked_fill(~words, 0).sum(1).mean()

@@ -1,4 +1,4 @@
-"""Training that knows no model: any devices, a progress bar, held-out figures, exact resume."""
+"""Training of any model: devices and processes, progress, validation, exact resumption."""
 
 import copy
 import math
@@ -7,50 +7,70 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from accelerate import Accelerator, PartialState
-from accelerate.utils import (
-    find_batch_size,
-    gather_object,
-    recursively_apply,
-    send_to_device,
-)
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from tqdm import tqdm
 
+from companion._checks import check_clip, check_positive, needs_extra
 from companion.training.checkpoint import (
     random_state,
     read,
+    remove_partial,
     require_same,
     set_random_state,
-    settings,
     write,
 )
-from companion.training.losses import Loss, Record, evaluating
+from companion.training.diagnosis import not_finite_gradient, not_finite_output
+from companion.training.fingerprint import fingerprint
+from companion.training.losses import Loss, Record, evaluating, to_device
+
+with needs_extra("book"):
+    from accelerate import Accelerator, PartialState
+    from accelerate.utils import find_batch_size, gather_object, recursively_apply
+    from tqdm import tqdm
 
 
 @runtime_checkable
 class Steps(Protocol):
-    """What training draws from: a batch for every step, the same one whenever it is asked for."""
+    """The batches of a training: ``batches[step]`` is always the same for the same step."""
 
     def __getitem__(self, step: int) -> Any: ...
 
 
 class Trainer:
-    """Minimise a loss of a model, step by step, on whatever devices there are.
+    """Minimise a loss of a model step by step, on the devices that there are.
 
-    A step descends the gradient of the mean ``total / count`` of ``loss(model, batch)``, its norm clipped to
-    at most ``clip``. Where a GPU has bfloat16 the forward pass runs in it by autocast, on older ones in
-    float16, and elsewhere in float32. ``step`` counts the steps taken, and ``history`` holds what :meth:`fit`
-    recorded.
+    A step descends the gradient of the mean ``total / count`` of ``loss(model, batch)``.
+    On a GPU with bfloat16 the forward pass runs in it by autocast, on older GPUs in float16,
+    and elsewhere in float32.
 
-    Several processes, as ``accelerate launch`` starts them, share each batch: every tensor in it has the rows
-    on its first axis, and of n processes number i takes the rows i, i + n, i + 2n … The gradient is that of
-    the mean over all of them, so that, apart from what is drawn at random, training is the same on any number
-    of processes up to rounding. The loss must use the model by calling it, with all parameters taking
-    part in the result. All processes call the methods; the main one alone shows progress and writes.
+    If several processes run, as started by ``accelerate launch``, each batch is divided
+    among them: every tensor in it has the examples on its first axis, and of n processes
+    number i takes the rows i, i + n, i + 2n … The gradient is that of the mean over all
+    rows. So, except for random numbers, training gives the same result with any number of
+    processes, up to rounding. The loss must call the model, and all parameters must take
+    part in its result. All processes call the methods; only the main one writes files and
+    shows progress.
+
+    Args:
+        model: is moved to the device.
+        optimizer: of the model's parameters.
+        loss: from the model and a batch to a :class:`~companion.training.losses.Loss`.
+        schedule: of the learning rate; its step is called after each training step.
+        clip: the largest norm of the gradient; ``math.inf`` leaves it as it is.
+
+    Attributes:
+        step: the number of steps taken.
+        history: the records of :meth:`fit`.
+        settings: what a checkpoint must have in common with this training to be loaded:
+            the kinds and settings of its parts. More can be added before the first step.
+
+    Raises:
+        ModuleNotFoundError: accelerate or tqdm is not installed; they are in the extra
+            ``companion[book]``.
+        TypeError: ``clip`` is not a number.
+        ValueError: ``clip`` is not above 0.
     """
 
     def __init__(
@@ -61,18 +81,18 @@ class Trainer:
         schedule: LRScheduler | None = None,
         clip: float = 1.0,
     ):
+        check_clip(clip)
         device = PartialState(cpu=not torch.accelerator.is_available()).device
         self.accelerator = Accelerator(mixed_precision=_precision(device))
         model.to(device)
         alone = self.accelerator.num_processes == 1
-        self._shared = (
-            model if alone else DistributedDataParallel(model)
-        )  # which averages the gradients
+        # averages the gradients of the processes
+        self._parallel = model if alone else DistributedDataParallel(model)
         self.model, self.loss, self.schedule, self.clip = model, loss, schedule, clip
         self.optimizer = self.accelerator.prepare(optimizer)
         self.step, self._losses = 0, list[float]()  # the losses since the last record
         self.history: list[Record] = []
-        self._settings = settings(**self._parts()) | {
+        self.settings = fingerprint(**self._parts(), loss=loss, clip=clip) | {
             "processes": str(self.accelerator.num_processes)
         }
 
@@ -85,22 +105,34 @@ class Trainer:
         checkpoint: Path | str | None = None,
         log: Callable[[Record], None] | None = None,
     ) -> list[Record]:
-        """Train until ``steps`` steps have been taken in all, and return the history.
+        """Train until ``steps`` steps have been taken in total.
 
-        After every ``every`` steps, and at the end, a record is added: the step, the mean training loss since
-        the last record, and what ``evaluate(model)`` answers, in each process anew. ``log`` is given the
-        record, in the main process alone, and then the checkpoint is saved, if they are named.
+        Every ``every`` steps, and at the end, a record is added to the history: the step,
+        the mean training loss since the last record, and the figures of ``evaluate``.
+
+        Args:
+            batches: ``batches[step]`` is the batch of a step.
+            steps: the total number of steps, those before a resumption included.
+            evaluate: from the model, in evaluation mode, to figures such as the loss of a
+                validation set; called in every process.
+            every: the steps between two records.
+            checkpoint: where the training is saved after each record.
+            log: is called with each record, in the main process.
+
+        Returns:
+            A copy of the history.
 
         Raises:
+            TypeError: ``steps`` or ``every`` is not an integer.
             ValueError: ``steps`` or ``every`` is below 1.
-            FloatingPointError: a loss or gradient is not finite; the parameters stay as they were before it.
+            FloatingPointError: a loss or gradient is not finite. The message names the
+                step and where the first such number arises. No parameter has changed.
         """
-        if min(steps, every) < 1:
-            raise ValueError(
-                f"steps and every must be at least 1, but are {steps} and {every}"
-            )
+        check_positive(steps=steps, every=every)
         self.model.train()
         main = self.accelerator.is_main_process
+        if checkpoint is not None and main:
+            remove_partial(checkpoint)
         with tqdm(
             total=steps,
             initial=self.step,
@@ -126,10 +158,9 @@ class Trainer:
         rows, weight = shard_batch(
             batch, self.accelerator.process_index, self.accelerator.num_processes
         )
+        rows = to_device(rows, self.accelerator.device)
         with self.accelerator.autocast():
-            loss = self.loss(
-                self._shared, send_to_device(rows, self.accelerator.device)
-            )
+            loss = self.loss(self._parallel, rows)
         sums = self.accelerator.reduce(
             weight * torch.stack([loss.total.detach(), loss.count.to(loss.total)]),
             "sum",
@@ -138,24 +169,34 @@ class Trainer:
             weight * self.accelerator.num_processes * loss.total / sums[1]
         )
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.clip)
-        value, size = torch.stack(
-            [sums[0] / sums[1], norm]
-        ).tolist()  # a GPU waits for this, so only once
-        self._require_finite("loss", value)
-        if (
-            self.accelerator.scaler is None
-        ):  # which skips such a step by itself, and scales less from then on
-            self._require_finite("gradient's norm", size)
+        # one transfer, because a GPU is synchronised by each
+        value, size = torch.stack([sums[0] / sums[1], norm]).tolist()
+        self._require_finite(value, size, rows)
         self.optimizer.step()
         if self.schedule is not None and not self.optimizer.step_was_skipped:
             self.schedule.step()
         return value
 
-    def _require_finite(self, name: str, value: float) -> None:
-        if not math.isfinite(value):
-            raise FloatingPointError(
-                f"the {name} of step {self.step} is {value}; no parameter changed"
+    def _require_finite(self, loss: float, norm: float, rows: Any) -> None:
+        """Refuse a loss or a gradient that is not finite, and say where it arises."""
+        if not math.isfinite(loss):
+            with self.accelerator.autocast():
+                reason = not_finite_output(
+                    self.model, lambda: self.loss(self.model, rows)
+                )
+            name, value = "loss", loss
+        # a scaler skips the step by itself, and lowers the scale
+        elif self.accelerator.scaler is None and not math.isfinite(norm):
+            name, value, reason = (
+                "gradient's norm",
+                norm,
+                not_finite_gradient(self.model),
             )
+        else:
+            return
+        raise FloatingPointError(
+            f"the {name} of step {self.step} is {value}; no parameter changed; {reason}"
+        )
 
     def _record(self, evaluate: Callable[[nn.Module], Record] | None) -> None:
         record: Record = {
@@ -171,19 +212,21 @@ class Trainer:
         self._losses.clear()
 
     def save(self, path: Path | str) -> None:
-        """Write all that training depends on into one file, which is there whole or not at all."""
+        """Write everything that the training depends on into one file, atomically."""
         state = self._state()
         if self.accelerator.is_main_process:
             write(path, state)
         self.accelerator.wait_for_everyone()
 
     def load(self, path: Path | str) -> None:
-        """Go on where the checkpoint was saved, to the very same numbers.
+        """Resume from a checkpoint; the numbers that follow are exactly the same.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or of another model, optimiser, schedule or number of processes;
-                nothing has changed.
+            ValueError: it is damaged, or of another training: other modules, parameters,
+                loss, clip, optimiser, schedule, number of processes or further
+                :attr:`settings`. The message names the first difference, and nothing has
+                changed.
         """
         saved = read(path)
         before = copy.deepcopy(self._state())
@@ -223,18 +266,19 @@ class Trainer:
         return (
             parts
             | progress
-            | {"settings": self._settings, "random": gather_object([random_state()])}
+            | {"settings": self.settings, "random": gather_object([random_state()])}
         )
 
 
 def shard_batch(batch: Any, process: int, processes: int) -> tuple[Any, float]:
-    """The rows of a batch that one of several processes takes, and their weight in the sums: 1.
+    """The rows of a batch that one of several processes takes, and their weight, 1.
 
-    Where no row is left for it, it takes the first with weight 0, for it must take part in the step.
+    A process without rows takes the first row with weight 0, because it must take part in
+    the step.
 
     Raises:
-        TypeError: there are several processes, and the batch holds something that is no tensor, nor a tuple,
-            list or dictionary of them: nothing says which part of it belongs to which rows.
+        TypeError: there are several processes, and the batch contains something other than
+            tensors in tuples, lists or dictionaries, which cannot be divided.
     """
     if processes == 1:
         return batch, 1.0

@@ -45,7 +45,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path):
+def test_what_a_killed_run_left_is_removed(tmp_path):
     program = f"""
 import os
 from companion.training.checkpoint import replacing
@@ -142,8 +142,8 @@ def test_a_changed_number_is_refused(tmp_path):
     path = tmp_path / "checkpoint.pt"
     weights = torch.arange(100)
     content = saved(path, {"weights": weights})
-    place = content.index(weights.numpy().tobytes()) + 40
-    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    index = content.index(weights.numpy().tobytes()) + 40
+    path.write_bytes(content[:index] + b"\xff" + content[index + 1 :])
     with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged.*checksum"):
         read(path)
 

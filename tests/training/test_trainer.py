@@ -10,12 +10,14 @@ from accelerate.state import AcceleratorState
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from companion.attention import masks
 from companion.data.batching import Batches, in_order
 from companion.training import (
+    LabelSmoothing,
     Loss,
     Trainer,
     evaluating,
-    held_out,
+    loss_and_perplexity,
     recipe,
     sequence_loss,
     trainer,
@@ -30,12 +32,12 @@ PAIRS = [
 
 
 class Tiny(nn.Module):
-    """A stand-in for a sequence model: from the last token and the first of the source to the next one."""
+    """The smallest sequence model: it reads the last target token and the first source token."""
 
-    def __init__(self, size=6, vocabulary=9):
+    def __init__(self, size=6, vocabulary=9, dropout=0.3):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, size)
-        self.dropout = nn.Dropout(0.3)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(size, vocabulary)
 
     def forward(self, source, target):
@@ -45,22 +47,27 @@ class Tiny(nn.Module):
 
 
 def make_trainer(
-    steps=20, size=6, optimizer=torch.optim.Adam, loss=sequence_loss, schedule=True
+    steps=20,
+    size=6,
+    optimizer=torch.optim.Adam,
+    loss=sequence_loss,
+    schedule=True,
+    model=Tiny,
+    clip=1.0,
 ):
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
-    model = Tiny(size)
+    model = model(size)
     optimizer = optimizer(model.parameters(), lr=0.05)
-    return Trainer(
-        model, optimizer, loss, warmup_cosine(optimizer, 5, steps) if schedule else None
-    )
+    schedule = warmup_cosine(optimizer, 5, steps) if schedule else None
+    return Trainer(model, optimizer, loss, schedule, clip)
 
 
 def evaluate(model):
-    """Held-out figures, and one from each random generator, to see that none is forgotten."""
-    return held_out(model, [batch for _, batch in in_order(PAIRS, 8)]) | {
-        "drawn": random.random() + np.random.rand() + float(torch.rand(()))  # noqa: NPY002
+    """Figures of a validation set, and a number from each random generator, to see all restored."""
+    return loss_and_perplexity(model, [batch for _, batch in in_order(PAIRS, 8)]) | {
+        "random": random.random() + np.random.rand() + float(torch.rand(()))  # noqa: NPY002
     }
 
 
@@ -140,8 +147,8 @@ def test_after_training_in_half_precision_the_model_is_plain_again(bfloat16):
     assert torch.equal(trainer.model.eval()(*batch), plain(*batch))
 
 
-class Waits(TorchDispatchMode):
-    """Counts the single numbers that Python asks a tensor for: on a GPU it waits for each."""
+class Transfers(TorchDispatchMode):
+    """Counts the single numbers that Python asks a tensor for: each synchronises a GPU."""
 
     count = 0
 
@@ -150,12 +157,12 @@ class Waits(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_a_step_waits_for_no_single_number():
+def test_a_step_transfers_no_single_number():
     trainer = make_trainer(optimizer=torch.optim.SGD)
-    with Waits() as waits:
+    with Transfers() as transfers:
         torch.ones(()).item()
         trainer.fit(Batches(PAIRS, 8, seed=0), 3)
-    assert waits.count == 1  # the one of this test
+    assert transfers.count == 1  # the one of this test
 
 
 def test_steps_are_those_in_all():
@@ -308,6 +315,59 @@ class TestCheckpointsThatDoNotFit:
         torch.save(content, path)
         self.refuse(make_trainer(), path, "checkpoint.pt is damaged")
 
+    def test_another_kind_of_module(self, path):
+        class Relative(Tiny):
+            pass
+
+        self.refuse(
+            make_trainer(model=Relative),
+            path,
+            "another training: its model is Tiny, here .*Relative",
+        )
+
+    def test_another_submodule(self, path):
+        def build(size):
+            model = Tiny(size)
+            model.dropout = nn.AlphaDropout(0.3)
+            return model
+
+        message = "its model.dropout is Dropout, here AlphaDropout"
+        self.refuse(make_trainer(model=build), path, message)
+
+    def test_another_dropout(self, path):
+        other = partial(Tiny, dropout=0.5)
+        message = r"its model\.dropout\.p is 0\.3, here 0\.5"
+        self.refuse(make_trainer(model=other), path, message)
+
+    def test_another_attribute(self, path):
+        def build(size):
+            model = Tiny(size)
+            model.rule = masks.local(radius=3)
+            return model
+
+        message = r"its model\.rule is None, here local\(radius=3\)"
+        self.refuse(make_trainer(model=build), path, message)
+
+    def test_another_loss(self, path):
+        message = r"its loss is sequence_loss, here LabelSmoothing\(epsilon=0\.1\)"
+        self.refuse(make_trainer(loss=LabelSmoothing(0.1)), path, message)
+
+    def test_other_settings_of_the_loss(self, path):
+        smoothed = make_trainer(loss=LabelSmoothing(0.1))
+        smoothed.save(path)
+        message = r"its loss is LabelSmoothing\(epsilon=0\.1\), here .*0\.2"
+        self.refuse(make_trainer(loss=LabelSmoothing(0.2)), path, message)
+
+    def test_another_clip(self, path):
+        self.refuse(make_trainer(clip=2.0), path, r"its clip is 1\.0, here 2\.0")
+        self.refuse(make_trainer(clip=math.inf), path, r"its clip is 1\.0, here inf")
+
+    def test_further_settings(self, path):
+        trainer = make_trainer()
+        trainer.settings["argument batch_size"] = "32"
+        message = "its argument batch_size is None, here 32"
+        self.refuse(trainer, path, message)
+
     def test_cut_off(self, path):
         path.write_bytes(path.read_bytes()[:1000])
         self.refuse(
@@ -320,7 +380,7 @@ class TestCheckpointsThatDoNotFit:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_stops_before_the_parameters_are_spoilt(bad):
+def test_a_loss_that_is_not_finite_stops_before_any_parameter_changes(bad):
     seen = []
 
     def loss(model, batch):
@@ -331,7 +391,10 @@ def test_a_loss_that_is_not_finite_stops_before_the_parameters_are_spoilt(bad):
         )
 
     trainer = make_trainer(loss=loss)
-    with pytest.raises(FloatingPointError, match=r"the loss of step 2 is (nan|-?inf)"):
+    with pytest.raises(
+        FloatingPointError,
+        match=r"the loss of step 2 is (nan|-?inf); .* all modules are finite",
+    ):
         trainer.fit([1.0, 1.0, bad], 3)
     assert all(
         torch.equal(value, seen[2][name]) for name, value in parameters(trainer).items()
@@ -342,17 +405,51 @@ def test_a_loss_that_is_not_finite_stops_before_the_parameters_are_spoilt(bad):
     )
 
 
-def test_a_gradient_that_is_not_finite_stops_before_the_parameters_are_spoilt():
+def test_the_first_modules_whose_outputs_are_not_finite_are_named():
+    trainer = make_trainer()
+    batches = Batches(PAIRS, 8, seed=0)
+    trainer.fit(batches, 2)
+    with torch.no_grad():
+        trainer.model.embedding.weight.fill_(1e38)
+    trainer.model.dropout = nn.Sequential(nn.Dropout(0.3), nn.Softplus(), Squared())
+    modes = {module: module.training for module in trainer.model.modules()}
+    with pytest.raises(
+        FloatingPointError,
+        match=r"step 2 is nan; .* infinity is that of dropout\.2 \(Squared\); "
+        r".* NaN is that of output \(Linear\)",
+    ):
+        trainer.fit(batches, 3)
+    assert modes == {module: module.training for module in trainer.model.modules()}
+    assert not any(module._forward_hooks for module in trainer.model.modules())
+
+
+class Squared(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+def test_a_parameter_that_is_not_finite_is_named():
+    trainer = make_trainer()
+    with torch.no_grad():
+        trainer.model.output.bias[3] = math.nan
+    with pytest.raises(
+        FloatingPointError,
+        match=r"step 0 is nan; .*parameter output\.bias is not finite",
+    ):
+        trainer.fit(Batches(PAIRS, 8, seed=0), 1)
+
+
+def test_a_gradient_that_is_not_finite_stops_before_any_parameter_changes():
     def loss(model, batch):
-        total = (
-            (next(model.parameters()) * 0).sum().sqrt()
-        )  # the root's slope at 0 is infinite
+        # the derivative of the root at 0 is infinite
+        total = (model.output.weight * 0).sum().sqrt()
         return Loss(total, torch.tensor(1))
 
     trainer = make_trainer(loss=loss)
     before = parameters(trainer)
     with pytest.raises(
-        FloatingPointError, match="the gradient's norm of step 0 is nan"
+        FloatingPointError,
+        match=r"the gradient's norm of step 0 is nan; .* gradient of output\.weight$",
     ):
         trainer.fit([None], 1)
     assert all(
@@ -375,10 +472,34 @@ def test_the_gradient_is_clipped_to_the_norm_that_was_asked_for():
     )
 
 
-@pytest.mark.parametrize(("steps", "every"), [(0, 1), (3, 0)])
-def test_too_few_steps_are_named(steps, every):
-    with pytest.raises(ValueError, match=f"are {steps} and {every}"):
-        make_trainer().fit([], steps, every=every)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": 0}, "steps must be at least 1, not 0"),
+        ({"steps": 3, "every": 0}, "every must be at least 1, not 0"),
+    ],
+)
+def test_too_few_steps_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_trainer().fit([], **arguments)
+
+
+@pytest.mark.parametrize("clip", [0, -1.0, math.nan])
+def test_a_clip_that_is_not_above_0_is_refused(clip):
+    with pytest.raises((ValueError, TypeError), match="clip"):
+        make_trainer(clip=clip)
+
+
+def test_what_a_killed_training_left_is_removed_at_the_next_start(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    make_trainer().fit(Batches(PAIRS, 8, seed=0), 2, checkpoint=path)
+    left = tmp_path / "checkpoint.pt.0a1b2c3d.partial"
+    left.write_bytes(b"half")
+    trainer = make_trainer()
+    trainer.load(path)
+    trainer.fit(Batches(PAIRS, 8, seed=0), 2, checkpoint=path)  # nothing left to do
+    assert not left.exists()
+    assert path.exists()
 
 
 def test_sequence_loss_is_over_next_tokens_without_padding():
@@ -397,17 +518,19 @@ def test_sequence_loss_is_over_next_tokens_without_padding():
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 50])
-def test_held_out_figures_do_not_depend_on_the_batches(batch_size):
+def test_the_loss_of_a_set_does_not_depend_on_its_batches(batch_size):
     model = Tiny()
-    figures = held_out(model, [batch for _, batch in in_order(PAIRS, batch_size)])
+    figures = loss_and_perplexity(
+        model, [batch for _, batch in in_order(PAIRS, batch_size)]
+    )
     assert figures == pytest.approx(
-        held_out(model, [batch for _, batch in in_order(PAIRS, 3)])
+        loss_and_perplexity(model, [batch for _, batch in in_order(PAIRS, 3)])
     )
 
 
-def test_nothing_held_out_is_refused():
+def test_an_empty_set_is_refused():
     with pytest.raises(ValueError, match="no target token"):
-        held_out(Tiny(), [])
+        loss_and_perplexity(Tiny(), [])
 
 
 def test_a_loss_too_large_for_its_exponential_has_infinite_perplexity():
@@ -415,14 +538,14 @@ def test_a_loss_too_large_for_its_exponential_has_infinite_perplexity():
     torch.nn.init.constant_(model.output.weight, 0)
     with torch.no_grad():
         model.output.bias[:] = torch.tensor([1000.0] + [0] * 8)
-    figures = held_out(model, [batch for _, batch in in_order(PAIRS, 8)])
+    figures = loss_and_perplexity(model, [batch for _, batch in in_order(PAIRS, 8)])
     assert figures == {"held_out_loss": pytest.approx(1000), "perplexity": math.inf}
 
 
 def test_a_loss_that_is_no_number_has_a_perplexity_that_is_none():
     model = Tiny()
     torch.nn.init.constant_(model.output.bias, math.nan)
-    figures = held_out(model, [batch for _, batch in in_order(PAIRS, 8)])
+    figures = loss_and_perplexity(model, [batch for _, batch in in_order(PAIRS, 8)])
     assert figures == pytest.approx(
         {"held_out_loss": math.nan, "perplexity": math.nan}, nan_ok=True
     )
@@ -494,13 +617,13 @@ def test_the_transformers_rate_is_the_papers_highest_after_the_warmup_and_resume
 @pytest.mark.parametrize(("size", "warmup"), [(512, 0), (0, 40)])
 def test_a_size_or_warmup_of_nothing_is_an_error(size, warmup):
     optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    with pytest.raises(ValueError, match=f"at least 1, but are {size} and {warmup}"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         warmup_inverse_root(optimizer, size, warmup)
 
 
 @pytest.mark.parametrize("steps", [0, -1])
 def test_a_recipe_of_no_steps_is_an_error(steps):
-    with pytest.raises(ValueError, match=f"at least 1 step, not {steps}"):
+    with pytest.raises(ValueError, match=f"steps must be at least 1, not {steps}"):
         recipe.train(
             nn.Linear(1, 1), sequence_loss, Batches(PAIRS, 8, seed=0), steps, 0.1
         )

@@ -1,4 +1,4 @@
-"""How processes are started together on the CPU, and what test_processes.py has them train."""
+"""How several processes are started on the CPU, and what test_processes.py makes them train."""
 
 import random
 import sys
@@ -11,7 +11,13 @@ from companion.attention import Additive
 from companion.data.batching import Batches, in_order
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
-from companion.training import Loss, Trainer, held_out, sequence_loss, warmup_cosine
+from companion.training import (
+    Loss,
+    Trainer,
+    loss_and_perplexity,
+    sequence_loss,
+    warmup_cosine,
+)
 from companion.training.checkpoint import write
 
 LAUNCH = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no"
@@ -22,7 +28,7 @@ ON_THE_CPU = {
     "OMP_NUM_THREADS": "1",
 }
 
-# An odd number of pairs in a batch, and a last batch with one, which leaves the second process without any.
+# Batches have an odd number of pairs, and the last has one, none for the second process.
 PAIRS = [
     ([4 + row % 5] * (1 + row % 3), [4 + row % 5] * (1 + row % 4)) for row in range(50)
 ]
@@ -42,10 +48,10 @@ def make_trainer(dropout=0.0, loss=sequence_loss):
 
 
 def evaluate(model):
-    """Held-out figures, and what is drawn, to see that no random generator begins again."""
-    held_out_batches = [batch for _, batch in in_order(PAIRS, 8)]
-    return held_out(model, held_out_batches) | {
-        "drawn": random.random() + float(torch.rand(()))
+    """Figures of a validation set, and a random number, to see that generators are restored."""
+    validation = [batch for _, batch in in_order(PAIRS, 8)]
+    return loss_and_perplexity(model, validation) | {
+        "random": random.random() + float(torch.rand(()))
     }
 
 
