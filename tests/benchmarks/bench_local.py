@@ -1,7 +1,8 @@
 """Local attention against global, as the source grows: the cost should depend on the window alone.
 
 Forward and backward of 32 queries for each source, by the same scores. Global attention is dot; local-p
-predicts its centres as well. Before anything is timed, local-p is compared with its definition on the whole source.
+predicts its centres as well. Before anything is timed, local-p is compared with its definition on the
+whole source.
 """
 
 import torch
