@@ -354,9 +354,7 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
     return shape
 
 
-def check_source(
-    states: Tensor, mask: Tensor, size: int, name: str = "source"
-) -> None:
+def check_source(states: Tensor, mask: Tensor, size: int, name: str = "source") -> None:
     """Refuse states of a source that are not ``(b, k, size)``, or a mask that does not fit."""
     if states.ndim != 3:
         raise ValueError(

@@ -45,10 +45,6 @@ def dot_product_attention(
     """
     check_inputs(query, key, value)
     check_same_features(query, key)
-    if key.shape[-2] == 0:
-        raise ValueError(
-            f"there is no key to attend to: its shape is {tuple(key.shape)}"
-        )
     if causal:
         return _causal(query, key, value, mask, scale)
     if mask is None:
@@ -90,9 +86,10 @@ def _fused(
     causal: bool = False,
 ) -> Tensor:
     """PyTorch's operation, whose kernels are fused only if there are four axes."""
-    axes = max(query.ndim, key.ndim, value.ndim)
-    query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
     mask = None if mask is None else _four_axes(mask)
+    axes = max(query.ndim, key.ndim, value.ndim)
+    if min(query.ndim, key.ndim, value.ndim) < 4:
+        query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
     context = scaled_dot_product_attention(
         query, key, value, mask, 0.0, causal, scale=scale
     )

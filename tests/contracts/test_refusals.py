@@ -1,18 +1,21 @@
-"""An attention of the wrong kind is refused where it is built in, not at the first call."""
+"""An attention that a module cannot use is refused by its constructor, not at the first call."""
 
 import pytest
 from torch import nn
 
 from companion.attention import (
     Additive,
+    AtrousAttention,
     AttentionPooling,
     Dot,
     FactorizedRandom,
+    FixedRandom,
     GumbelSoftmax,
     HardAttention,
     LocalAttention,
     LocalM,
     LocalP,
+    Location,
     Mixture,
     MultiHeadAttention,
     PatternAttention,
@@ -29,61 +32,80 @@ from companion.models import (
     to_hard_attention,
 )
 
-PLACED = {
+POSITIONED = {
     "LocalM": lambda: LocalM(Additive(4, 6, 7), 1),
     "LocalAttention": lambda: LocalAttention(1),
     "PatternAttention": lambda: PatternAttention(causal()),
-    "Random": lambda: RandomSynthesizer(9),
+    "RandomSynthesizer": lambda: RandomSynthesizer(9),
+    "FixedRandom": lambda: FixedRandom(9),
     "FactorizedRandom": lambda: FactorizedRandom(9, 2),
 }
-ONE_BY_ONE = {
-    "Decoder": lambda attention: BahdanauDecoder(5, 3, 4, 6, attention),
+MASKING = {
+    "LocalM": lambda: LocalM(Dot(), 1),
+    "LocalP": lambda: LocalP(Dot(), 1, 4),
+    "LocalAttention": lambda: LocalAttention(1),
+    "AtrousAttention": lambda: AtrousAttention(2),
+    "PatternAttention": lambda: PatternAttention(causal()),
+}
+DECODERS = {
+    "BahdanauDecoder": lambda attention: BahdanauDecoder(5, 3, 4, 6, attention),
     "StateAndWordDecoder": lambda attention: StateAndWordDecoder(5, 3, 4, 6, attention),
     "CurrentStateDecoder": lambda attention: CurrentStateDecoder(5, 3, 4, 6, attention),
     "Captioner": lambda attention: Captioner(5, 3, 4, 6, attention),
     "HardCaptioner": lambda attention: HardCaptioner(
         5, 3, 4, 6, HardAttention(attention)
     ),
-    "AttentionPooling": lambda attention: AttentionPooling(attention, 4),
+    "LuongDecoder": lambda attention: luong.LuongDecoder(5, 3, 4, attention),
+    "InputFeedingDecoder": lambda attention: luong.InputFeedingDecoder(
+        5, 3, 4, attention
+    ),
 }
+LOSE_MASKS = {"GumbelSoftmax": GumbelSoftmax, "Mixture": lambda x: Mixture(Dot(), x)}
 
 
-@pytest.mark.parametrize("name", PLACED)
-@pytest.mark.parametrize("owner", ONE_BY_ONE)
-def test_one_query_alone_does_not_tell_its_place(owner, name):
-    placed = PLACED[name]()
-    for attention in [placed] if placed.hides else [placed, GumbelSoftmax(placed)]:
-        with pytest.raises(
-            TypeError, match=f"^{owner} asks one query at a time, but {name} goes by"
-        ):
-            ONE_BY_ONE[owner](attention)
-    assert ONE_BY_ONE[owner](LocalP(Additive(4, 6, 7), 1, 4))
-
-
-@pytest.mark.parametrize("kind", [luong.LuongDecoder, luong.InputFeedingDecoder])
-def test_luongs_decoders_say_the_place_to_a_window_alone(kind):
-    for name in set(PLACED) - {"LocalM"}:
+@pytest.mark.parametrize("name", POSITIONED)
+def test_pooling_refuses_what_depends_on_the_query_position(name):
+    attention = POSITIONED[name]()
+    hidden = [] if attention.has_own_mask else [GumbelSoftmax(attention)]
+    for refused in (attention, *hidden):
         with pytest.raises(
             TypeError,
-            match=f"^{kind.__name__} asks one query at a time, but {name} goes by",
+            match=f"^AttentionPooling cannot use {type(refused).__name__}, which depends "
+            "on the query's position: its learned query has none$",
         ):
-            kind(5, 3, 4, PLACED[name]())
-    with pytest.raises(TypeError, match="Random goes by its place"):
-        kind(5, 3, 4, GumbelSoftmax(RandomSynthesizer(9)))
-    assert kind(5, 3, 4, LocalM(Dot(), 1)).attention.radius == 1
+            AttentionPooling(refused, 4)
 
 
-@pytest.mark.parametrize(
-    ("owner", "build"), {"GumbelSoftmax": GumbelSoftmax, "Mixture": Mixture}.items()
-)
-@pytest.mark.parametrize("name", ["LocalM", "LocalAttention", "PatternAttention"])
-def test_what_hides_keys_by_itself_is_not_asked_for_its_scores_alone(
+def test_pooling_takes_what_depends_on_the_keys_positions_alone():
+    for attention in (LocalP(Additive(4, 6, 7), 1, 4), Location(4, 9)):
+        assert not attention.uses_query_position
+        AttentionPooling(attention, 4)
+
+
+@pytest.mark.parametrize("name", POSITIONED)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_decoders_take_what_depends_on_the_query_position(decoder, name):
+    """Each step of a decoder has its position."""
+    assert DECODERS[decoder](POSITIONED[name]()).attention is not None
+
+
+@pytest.mark.parametrize(("owner", "build"), LOSE_MASKS.items())
+@pytest.mark.parametrize("name", MASKING)
+def test_what_uses_scores_alone_refuses_what_masks_by_a_rule_of_its_own(
     owner, build, name
 ):
     with pytest.raises(
-        TypeError, match=f"^{owner} uses scores alone, and would show what {name} hides"
+        TypeError,
+        match=f"^{owner} cannot use {name}, which masks keys by a rule of its own: ",
     ):
-        build(PLACED[name]())
+        build(MASKING[name]())
+
+
+@pytest.mark.parametrize("name", ["RandomSynthesizer", "LocalM", "Location"])
+def test_a_window_refuses_scores_that_depend_on_positions(name):
+    builders = {**POSITIONED, "Location": lambda: Location(4, 9)}
+    with pytest.raises(TypeError, match=f"^LocalP cannot use {name}, which depends on"):
+        LocalP(builders[name](), 1, 4)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -96,13 +118,13 @@ def test_what_hides_keys_by_itself_is_not_asked_for_its_scores_alone(
         ("HardAttention", HardAttention),
         ("GumbelSoftmax", GumbelSoftmax),
         ("LocalM", lambda attention: LocalM(attention, 1)),
-        ("Decoder", lambda attention: luong.LuongDecoder(5, 3, 4, attention)),
+        ("LuongDecoder", DECODERS["LuongDecoder"]),
         ("MultiHeadAttention", lambda attention: MultiHeadAttention(8, 2, attention)),
         ("Mixture", lambda attention: Mixture(Dot(), attention)),
         ("AttentionPooling", lambda attention: AttentionPooling(attention, 4)),
     ],
 )
-def test_what_is_no_attention_is_refused(owner, build, wrong):
+def test_a_module_that_is_not_an_attention_is_refused(owner, build, wrong):
     with pytest.raises(
         TypeError, match=f"^{owner} needs Attention, not {type(wrong()).__name__}"
     ):
@@ -110,7 +132,7 @@ def test_what_is_no_attention_is_refused(owner, build, wrong):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_what_is_hard_is_not_hardened_again():
+def test_a_captioner_with_hard_attention_is_not_made_hard_again():
     hard = HardCaptioner(5, 3, 4, 6, HardAttention(Additive(4, 6, 7)))
     with pytest.raises(
         TypeError, match="HardAttention needs Attention, not HardAttention"
