@@ -1,6 +1,7 @@
 """What the wheel holds, and what the README promises of it. (test_colab.py installs it.)"""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -45,12 +46,46 @@ def test_the_lines_of_the_readme_run():
     exec(compile(block, "README.md", "exec"), {})
 
 
-def imported(folder):
-    """What the files of a folder import, by the names of the top packages."""
-    nodes = [
-        node
+CORE = ("attention", "layers", "decoding", "models")
+#: What each folder may import: the requirements of an extra, which may include others.
+EXTRAS = {
+    **{f"companion/{room}": "" for room in CORE},
+    "companion": "experiments",
+    "tests": "test",
+    "tests/book": "site",
+    "book": "site",
+}
+SITE_TOOLS = (
+    "IPython",
+    "axe_playwright_python",
+    "docutils",
+    "ipykernel",
+    "jupyter_book",
+    "jupytext",
+    "nbclient",
+    "nbformat",
+    "nbval",
+    "pikepdf",
+    "playwright",
+    "pypdfium2",
+    "sphinx",
+)
+
+
+def files_of(folder):
+    """The Python files of a folder; those with an extra of their own, and benchmarks, are not the tests'."""
+    others = [x for x in ("tests/book", "tests/benchmarks") if folder == "tests"]
+    return [
+        path
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if not any(path.is_relative_to(ROOT / other) for other in others)
+    ]
+
+
+def imported(paths):
+    """What these files import, by the names of the top packages."""
+    nodes = [
+        node for path in paths for node in ast.walk(ast.parse(path.read_text("utf-8")))
     ]
     found = {
         alias.name
@@ -63,36 +98,52 @@ def imported(folder):
 
 
 def normal(name):
-    """A distribution's name as all spell it: ``Jupyter_Book`` is ``jupyter-book``."""
+    """A distribution's name in its normal form: ``Jupyter_Book`` is ``jupyter-book``."""
     return re.sub("[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize(
-    ("folder", "extras"),
-    [
-        ("companion", ["experiments"]),
-        *((folder, ["experiments", "book", "test"]) for folder in ("book", "tests")),
-    ],
-)
-def test_every_import_is_declared(folder, extras):
+def requirements(extra):
+    """The distributions that an extra installs, those of the extras that it includes, and the core's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    lines = sum(
-        (project["optional-dependencies"][extra] for extra in extras),
-        project["dependencies"],
-    )
-    declared = {normal(re.match(r"[\w.-]+", line)[0]) for line in lines}
-    ours = {
-        path.stem
-        for place in ("book/tools", "tests/benchmarks")
-        for path in (ROOT / place).glob("*.py")
-    }
-    owners = packages_distributions()
-    foreign = imported(folder) - ours - {"companion", "tests"}
-    assert {
+    lines = [*project["dependencies"]]
+    lines += project["optional-dependencies"][extra] if extra else []
+    found = set()
+    for line in lines:
+        name, included = re.match(r"([\w.-]+)(?:\[(\w+)\])?", line).groups()
+        found |= requirements(included) if included else {normal(name)}
+    return found
+
+
+@pytest.mark.parametrize(("folder", "extra"), EXTRAS.items())
+def test_every_import_is_declared(folder, extra):
+    ours = {path.stem for path in (ROOT / "book" / "tools").glob("*.py")}
+    owners, declared = packages_distributions(), requirements(extra)
+    foreign = imported(files_of(folder)) - ours - {"companion", "tests"}
+    missing = {
         name
         for name in foreign
-        if not declared & set(map(normal, owners.get(name, ())))
-    } == set()
+        if not declared & {normal(owner) for owner in owners.get(name, [name])}
+    }
+    assert missing == set()
+
+
+def test_unit_tests_need_none_of_the_books_tools():
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys({SITE_TOOLS})  # importing any of them is an error
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+    options = ["--collect-only", "-q", "tests", "--ignore=tests/book"]
+    run = subprocess.run(
+        [sys.executable, "-c", program, *options, "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr
 
 
 def test_a_copy_of_the_folder_needs_no_installation(tmp_path):

@@ -1,7 +1,9 @@
 """The fixtures of the tests of the built book: its folder and a browser."""
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -55,3 +57,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             " skipped. `make browser` tries to get one.",
             red=True,
         )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-notebooks",
+        action="store_true",
+        help="in Colab's versions, and twice: all, not only those changed",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test of a ``changed`` notebook takes those that the last commit of notebooks changed, or all."""
+    if "changed" in metafunc.fixturenames:
+        notebooks = sorted((ROOT / "book").glob("*.ipynb"))
+        if not metafunc.config.getoption("all_notebooks", default=False):
+            notebooks = [
+                path for path in notebooks if path.name in changed_last()
+            ] or notebooks
+        metafunc.parametrize("changed", notebooks, ids=lambda path: path.stem)
+
+
+def changed_last() -> set[str]:
+    """The files that the last commit of notebooks changed; without a history, none."""
+    command = ["git", "log", "-1", "--format=", "--name-only", "--", "book/*.ipynb"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    return {Path(line).name for line in found.stdout.splitlines()}

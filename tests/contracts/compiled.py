@@ -1,0 +1,87 @@
+"""Compile and export every subject, and print what went wrong with each as JSON.
+
+A program of its own, without type checks: PyTorch cannot trace what checks the shapes in the tests.
+"""
+
+import inspect
+import json
+import sys
+
+import torch
+from torch.export import Dim, export
+
+from companion.attention import TiledAttention
+from companion.decoding import tensors
+from tests.contracts.subjects import SUBJECTS
+
+# More different sizes than PyTorch compiles one function for, if it compiles for each.
+SIZES = [(2 + i % 2, 2 + i % 3, 4 + i % 4) for i in range(12)]
+
+
+def close(found, expected):
+    torch.testing.assert_close(tensors(found), tensors(expected))
+
+
+def has(module, kind):
+    return any(isinstance(part, kind) for part in module.modules())
+
+
+def compile_for_all_sizes(subject):
+    """Compile once for all sizes; a tiled attention is compiled for each length, as it documents."""
+    torch.compiler.reset()
+    module = subject.build()
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    for sizes in SIZES[:1] if has(module, TiledAttention) else SIZES:
+        inputs = subject.inputs(*sizes)
+        close(compiled(*inputs), module(*inputs))
+
+
+def export_with_dynamic(dimensions, subject):
+    """Export with these dimensions of every input dynamic; the program must serve other sizes."""
+    module, inputs = subject.build().eval(), subject.inputs(3, 4, 5)
+    shapes = [
+        {i: Dim.DYNAMIC for i in dimensions if i < x.dim() - x.is_floating_point()}
+        for x in inputs
+    ]
+    program = export(module, inputs, dynamic_shapes=as_arguments(module, shapes))
+    sizes = (2, 3, 3) if 1 in dimensions else (2, 4, 5)
+    close(program.module()(*subject.inputs(*sizes)), module(*subject.inputs(*sizes)))
+
+
+def as_arguments(module, values):
+    """The values by the names of the arguments that they are for; ``*inputs`` takes them all."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return [tuple(values)]
+    return values
+
+
+def export_with_any_sizes(subject):
+    """Export for all sizes; where that fails, for all batch sizes, and say so."""
+    try:
+        export_with_dynamic((0, 1, 2), subject)
+    except Exception as error:
+        export_with_dynamic((0,), subject)
+        raise RuntimeError(f"for the batch alone, because {error}") from error
+
+
+TRIALS = {"compile": compile_for_all_sizes, "export": export_with_any_sizes}
+
+
+def outcome(trial, subject):
+    """The error of a trial, or an empty string."""
+    torch.manual_seed(0)
+    try:
+        trial(subject)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or SUBJECTS
+    found = {
+        trial: {name: outcome(run, SUBJECTS[name]) for name in names}
+        for trial, run in TRIALS.items()
+    }
+    print(json.dumps(found))

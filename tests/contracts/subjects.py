@@ -1,0 +1,168 @@
+"""Every mechanism and every model, each with inputs of any lengths, for contracts that all must keep."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from companion.attention import (
+    Additive,
+    AttentionPooling,
+    Dot,
+    HalfAndHalf,
+    HardAttention,
+    LocalAttention,
+    MultiHeadAttention,
+    PatternAttention,
+    StraightThroughGumbel,
+)
+from companion.attention.masks import fixed
+from companion.layers import PreNorm
+from companion.models import (
+    ABCNN1,
+    ABCNN2,
+    ABCNN3,
+    BCNN,
+    AttentionMean,
+    AttentionOverAttention,
+    AttentionSum,
+    Classifier,
+    GRUEncoder,
+    HierarchicalAttention,
+    LanguageModel,
+    PairClassifier,
+    SelfAttentionEncoder,
+    TransformerEncoderLayer,
+    WordEncoder,
+)
+from tests.contracts.test_attention import MECHANISMS, Caller
+from tests.tiny import HIDDEN, MODELS, SOURCE_WORDS, TARGET_WORDS, spread
+
+LONGEST = 7  # some mechanisms have a maximum length
+
+
+class Subject(NamedTuple):
+    """A module, and its inputs for a batch of b with lengths m (queries, targets) and n (keys, sources)."""
+
+    build: Callable[[], nn.Module]
+    inputs: Callable[[int, int, int], tuple[torch.Tensor, ...]]
+
+
+def floats(*sizes):
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(0)).double()
+
+
+def tokens(vocabulary, *sizes):
+    """Token numbers without padding, except for the last one of the last row."""
+    generator = torch.Generator().manual_seed(sum(sizes))
+    numbers = torch.randint(3, vocabulary, sizes, generator=generator)
+    if sizes[-1] > 1:
+        numbers[(-1,) * len(sizes)] = 0
+    return numbers
+
+
+class HardCaller(Caller):
+    """As :class:`Caller`, for an attention that returns positions and takes no values."""
+
+    def forward(self, query, source, mask):
+        return self.attention(query, self.attention.project(source)[0], mask)
+
+
+def mechanism(build, query_size=11, source_size=11, caller=Caller):
+    """An attention with its :meth:`project`, in float64."""
+    return Subject(
+        lambda: caller(build()).double(),
+        lambda b, m, n: (
+            floats(b, m, query_size),
+            floats(b, n, source_size),
+            visible(b, m, n),
+        ),
+    )
+
+
+def visible(b, m, n):
+    """A mask under which every query may attend to the first key and to some others."""
+    mask = (torch.arange(m)[:, None] + torch.arange(n)) % 3 != 2
+    mask[:, 0] = True
+    return mask.expand(b, m, n)
+
+
+def one_text(build, vocabulary=11):
+    return Subject(lambda: spread(build()), lambda b, m, n: (tokens(vocabulary, b, n),))
+
+
+def two_texts(build, vocabulary=11):
+    return Subject(
+        lambda: spread(build()),
+        lambda b, m, n: (tokens(vocabulary, b, n), tokens(vocabulary, b, m)),
+    )
+
+
+def translator(build):
+    return Subject(
+        build,
+        lambda b, m, n: (tokens(SOURCE_WORDS, b, n), tokens(TARGET_WORDS, b, m)),
+    )
+
+
+def pair_classifier(kind, *sizes):
+    return two_texts(lambda: PairClassifier(11, [kind(6, 6, 3, *sizes)], 2))
+
+
+def language_model():
+    layers = [
+        TransformerEncoderLayer(
+            HIDDEN, 2, 5, 0.0, LocalAttention(2, causal=True), PreNorm
+        )
+        for _ in range(2)
+    ]
+    return LanguageModel(11, layers)
+
+
+ATTENTIONS = {
+    **{
+        name: mechanism(row.build, row.query_size, row.source_size)
+        for name, row in MECHANISMS.items()
+    },
+    "straight-through Gumbel": mechanism(
+        lambda: StraightThroughGumbel(Additive(11, 13, 17)).eval(), 11, 13
+    ),
+    "hard": mechanism(
+        lambda: HardAttention(Additive(11, 13, 17)).eval(), 11, 13, HardCaller
+    ),
+    "half and half": mechanism(lambda: HalfAndHalf(Dot()).eval(), caller=HardCaller),
+    "pattern": mechanism(lambda: PatternAttention(fixed(2))),
+    "multi-head": mechanism(lambda: MultiHeadAttention(12, 3), 12, 12),
+    "multi-head, additive": mechanism(
+        lambda: MultiHeadAttention(12, 3, Additive(4, 4, 5)), 12, 12
+    ),
+}
+NETWORKS = {
+    **{f"{name} model": translator(build) for name, build in MODELS.items()},
+    "words": one_text(lambda: Classifier(WordEncoder(11, 6), pooling(6), 6, 2)),
+    "gru": one_text(lambda: Classifier(GRUEncoder(11, 5, 6), pooling(6), 6, 2)),
+    "self-attention": one_text(
+        lambda: Classifier(SelfAttentionEncoder(11, 6, 2), pooling(6), 6, 2)
+    ),
+    "language model": one_text(language_model),
+    "hierarchical": Subject(
+        lambda: spread(HierarchicalAttention(11, 3, 4, 2)),
+        lambda b, m, n: (tokens(11, b, m, n),),
+    ),
+    "attention sum": two_texts(lambda: AttentionSum(11, 5, 6)),
+    "attention mean": two_texts(lambda: AttentionMean(11, 5, 6)),
+    "attention over attention": two_texts(lambda: AttentionOverAttention(11, 5, 6)),
+    "bcnn": pair_classifier(BCNN),
+    "abcnn-1": pair_classifier(ABCNN1, LONGEST),
+    "abcnn-2": pair_classifier(ABCNN2),
+    "abcnn-3": pair_classifier(ABCNN3, LONGEST),
+}
+SUBJECTS = ATTENTIONS | NETWORKS
+DATA_DEPENDENT = {
+    "hierarchical"
+}  # shapes inside depend on how many sentences have words
+
+
+def pooling(size):
+    return AttentionPooling(Additive(5, size, 7), 5)

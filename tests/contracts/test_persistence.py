@@ -1,0 +1,213 @@
+"""What every mechanism and every model keeps as a PyTorch module: copies, initialisation, gradients."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad
+from torch.nn.utils import parametrize
+
+from companion.attention import record_weights
+from companion.decoding import tensors
+from tests.contracts.subjects import DATA_DEPENDENT, SUBJECTS
+
+SIZES = (3, 5, 7)  # batch, queries or targets, keys or sources
+
+
+@pytest.fixture(params=SUBJECTS)
+def subject(request):
+    torch.manual_seed(0)
+    return SUBJECTS[request.param]
+
+
+def same(found, expected):
+    """Whether two outputs, of tensors or tuples of them, are equal bit by bit."""
+    pairs = zip(tensors(found), tensors(expected), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+@torch.no_grad()
+def disturb(module):
+    """Change every parameter, so that a module that shared one with another would change it too."""
+    for parameter in module.parameters():
+        parameter.add_(1)
+
+
+# Batches
+
+
+def test_a_batch_of_as_many_rows_as_queries_and_keys_is_its_rows(subject):
+    module, inputs = subject.build(), subject.inputs(3, 3, 3)
+    together = tensors(module(*inputs))
+    for row in range(3):
+        alone = tensors(module(*(x[row : row + 1] for x in inputs)))
+        for found, expected in zip(together, alone, strict=True):
+            torch.testing.assert_close(found[row : row + 1], expected)
+
+
+# Copies
+
+
+def test_a_pickled_module_computes_the_same(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    assert same(pickle.loads(pickle.dumps(module))(*inputs), module(*inputs))
+
+
+def test_a_saved_module_computes_the_same(subject, tmp_path):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    torch.save(module, tmp_path / "module.pt")
+    loaded = torch.load(tmp_path / "module.pt", weights_only=False)
+    assert same(loaded(*inputs), module(*inputs))
+
+
+def test_a_deep_copy_is_independent(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    expected = module(*inputs)
+    duplicate = copy.deepcopy(module)
+    assert same(duplicate(*inputs), expected)
+    disturb(module)
+    assert same(duplicate(*inputs), expected)
+
+
+COPIES = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda module: pickle.loads(pickle.dumps(module)),
+}
+
+
+@pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+def test_a_copy_made_while_recording_is_independent_and_not_recorded(
+    subject, duplicate
+):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    with record_weights(module) as maps:
+        expected = module(*inputs)
+        recorded = {name: len(weights) for name, weights in maps.items()}
+        other = duplicate(module)
+        disturb(module)
+        torch.testing.assert_close(tensors(other(*inputs)), tensors(expected))
+        assert {name: len(weights) for name, weights in maps.items()} == recorded
+        with record_weights(other) as own:  # and can be recorded itself
+            other(*inputs)
+    assert {name: len(weights) for name, weights in own.items()} == recorded
+
+
+def test_recording_concerns_most_of_them():
+    """So that the test above compares more than empty dictionaries."""
+    recorded = 0
+    for subject in SUBJECTS.values():
+        module = subject.build()
+        with record_weights(module) as maps:
+            module(*subject.inputs(*SIZES))
+        recorded += any(maps.values())
+    assert recorded > len(SUBJECTS) * 2 / 3
+
+
+# Parameters and buffers
+
+
+def test_every_parameter_is_trained(subject):
+    """What is frozen is a buffer: ``requires_grad_(True)`` would train a frozen parameter."""
+    module = subject.build()
+    assert all(parameter.requires_grad for parameter in module.parameters())
+    module.requires_grad_(True)
+    assert not any(buffer.requires_grad for buffer in module.buffers())
+
+
+def reset(module):
+    for part in module.modules():
+        if isinstance(part, parametrize.ParametrizationList):
+            continue
+        if hasattr(part, "reset_parameters"):
+            part.reset_parameters()
+
+
+def test_every_parameter_and_buffer_can_be_initialised_again(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    numbers = [
+        x for x in (*module.parameters(), *module.buffers()) if x.is_floating_point()
+    ]
+    with torch.no_grad():
+        for number in numbers:
+            number.fill_(torch.nan)
+    reset(module)
+    assert all(number.isfinite().all() for number in numbers)
+    assert all(x.isfinite().all() for x in tensors(module(*inputs)))
+
+
+def test_a_module_made_empty_can_be_initialised(subject):
+    with torch.device("meta"):
+        module = subject.build()
+    shapes = {name: x.shape for name, x in module.state_dict().items()}
+    module.to_empty(device="cpu")
+    reset(module)
+    assert {name: x.shape for name, x in module.state_dict().items()} == shapes
+    assert all(x.isfinite().all() for x in tensors(module(*subject.inputs(*SIZES))))
+
+
+# The meta device
+
+
+@pytest.mark.parametrize("name", sorted(set(SUBJECTS) - DATA_DEPENDENT))
+def test_shapes_are_known_without_numbers(name):
+    subject = SUBJECTS[name]
+    with torch.device("meta"):
+        module = subject.build()
+    inputs = subject.inputs(*SIZES)
+    found = module(*(x.to("meta") for x in inputs))
+    expected = subject.build()(*inputs)
+    assert [x.shape for x in tensors(found)] == [x.shape for x in tensors(expected)]
+    assert all(x.is_meta for x in tensors(found))
+
+
+@pytest.mark.parametrize("name", sorted(DATA_DEPENDENT))
+def test_shapes_that_depend_on_data_are_unknown_without_numbers(name):
+    with torch.device("meta"):
+        module = SUBJECTS[name].build()
+    with pytest.raises(RuntimeError, match="meta tensors"):
+        module(*(x.to("meta") for x in SUBJECTS[name].inputs(*SIZES)))
+
+
+# Transforms
+
+
+def loss_of(output):
+    return sum(x.double().square().sum() for x in tensors(output))
+
+
+def test_functional_gradients_are_those_of_autograd(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        pytest.skip("has no parameter")
+
+    def functional(parameters):
+        return loss_of(functional_call(module, parameters, inputs))
+
+    detached = {name: x.detach() for name, x in parameters.items()}
+    if any(isinstance(part, nn.RNNBase) for part in module.modules()):
+        # PyTorch's recurrent networks refuse packed sequences under these transforms.
+        with pytest.raises(RuntimeError, match="Cannot access data pointer"):
+            grad(functional)(detached)
+        return
+    expected = torch.autograd.grad(
+        loss_of(module(*inputs)), list(parameters.values()), materialize_grads=True
+    )
+    found = grad(functional)(detached)
+    torch.testing.assert_close(found, dict(zip(parameters, expected, strict=True)))
+
+
+def test_functional_gradients_of_the_inputs_are_those_of_autograd(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    if not inputs[0].is_floating_point():
+        pytest.skip("reads tokens")
+
+    def loss(query, source):
+        return loss_of(module(query, source, *inputs[2:]))
+
+    leaves = [x.clone().requires_grad_() for x in inputs[:2]]
+    expected = torch.autograd.grad(loss(*leaves), leaves, materialize_grads=True)
+    found = grad(loss, (0, 1))(*inputs[:2])
+    torch.testing.assert_close(found, expected)
