@@ -344,7 +344,8 @@ def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Siz
         TypeError: the mask is not boolean.
     """
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))
-    if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
+    check_same_features(query, key)
+    if query.shape[:-2] != key.shape[:-2]:
         raise ValueError(
             f"query and key may differ only in length, but have shapes "
             f"{tuple(query.shape)} and {tuple(key.shape)}"
@@ -748,3 +749,12 @@ def check_warmup(warmup: int, steps: int) -> None:
     check_integers(warmup=warmup)
     if not 1 <= warmup <= steps:
         raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")
+
+
+def check_causal(attention: nn.Module, where: str) -> None:
+    """Refuse an attention that may attend to later positions."""
+    if not getattr(attention, "causal", False):
+        raise ValueError(
+            f"the {type(attention).__name__} of {where} is not causal: build it with "
+            f"causal=True, or use CausalAttention"
+        )

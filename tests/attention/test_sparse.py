@@ -582,7 +582,7 @@ def test_query_and_key_of_different_batches_or_sizes_are_an_error(kind):
     attention = BUILD[kind](2, 3, False)
     with pytest.raises(ValueError, match=r"\(2, 5, 3\) and \(1, 5, 3\)"):
         attention(query, key[:1], value)
-    with pytest.raises(ValueError, match=r"\(2, 5, 3\) and \(2, 5, 2\)"):
+    with pytest.raises(ValueError, match="features, not 3 and 2"):
         attention(query, key[..., :2], value)
 
 

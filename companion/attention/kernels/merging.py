@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from companion.attention.kernels.tiling import Tiles
 
-# Private to PyTorch, so they may be missing; plain operations then take their place.
+# Private to PyTorch, so they may be missing; plain operations then replace them.
 _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _flash: Any = getattr(torch.ops.aten, _FLASH, None)
 _flash_backward: Any = getattr(torch.ops.aten, _FLASH + "_backward", None)

@@ -47,7 +47,7 @@ class WindowTiles(NamedTuple):
             target.copy_(source)
 
     def add(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
-        """Add the tiles, in place, to the positions they were cut from; overlaps add up."""
+        """Add the tiles to the positions they were cut from, in ``x`` itself; overlaps add up."""
         for target, source in self._slices(x, tiles):
             target.add_(source)
 
@@ -92,7 +92,7 @@ class StridedTiles(NamedTuple):
         WindowTiles(*self).put(x, tiles.transpose(-3, -2))
 
     def add(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
-        """Add the tiles, in place, to the positions they were cut from."""
+        """Add the tiles to the positions they were cut from, in ``x`` itself."""
         WindowTiles(*self).add(x, tiles.transpose(-3, -2))
 
 
