@@ -30,6 +30,7 @@ from companion.attention import (
     MultiHeadAttention,
     RandomSynthesizer,
     ScaledDot,
+    SmoothLocationSensitive,
     SparseAttention,
     record_weights,
 )
@@ -44,12 +45,16 @@ INSIDE = {
     "additive": lambda: Additive(HEAD, HEAD, 5),
     "gumbel": lambda: GumbelSoftmax(Additive(HEAD, HEAD, 5)).eval(),
     "location": lambda: LocationSensitive(HEAD, HEAD, 5, channels=2, width=3),
+    "smooth location": lambda: SmoothLocationSensitive(
+        HEAD, HEAD, 5, channels=2, width=3
+    ),
     "dot": Dot,
     "scaled dot": ScaledDot,
     "cosine": lambda: Cosine(strength=3.0),
     "bilinear": lambda: Bilinear(HEAD, HEAD),
     "concat": lambda: Concat(HEAD, HEAD, 5),
     "hidden dot": lambda: HiddenDot(HEAD),
+    "hidden dot of two sizes": lambda: HiddenDot(HEAD, query_size=HEAD),
     "mlp": lambda: MLP(HEAD, HEAD, 5, layers=3),
     "aligned": lambda: AlignedQuestionAttention(HEAD, 5),
     "dense": lambda: DenseSynthesizer(HEAD, KEYS),
