@@ -1,4 +1,4 @@
-"""Multi-head attention: several small attentions beside each other, each with its own view of the words."""
+"""Multi-head attention: several attentions in parallel, each in its own projection."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,32 +7,56 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_kind, check_mask, check_positive, check_size
+from companion._checks import (
+    check_kind,
+    check_mask,
+    check_positive,
+    check_projected,
+    check_size,
+    head_size,
+)
 from companion.attention.base import Attention
+from companion.attention.causal import CausalAttention
 from companion.attention.scores import ScaledDot
 
 
 class MultiHeadAttention(nn.Module):
-    """Let h attentions look at once, each at a projection of its own, and join what they see.
+    """Several attentions in parallel, each on its own linear projections of its inputs.
 
     ::
 
         MultiHead(Q, K, V) = [head_1; …; head_h] W_O
-        head_i = attention(Q W_Q,i, K W_K,i, V W_V,i),   each with d_model / heads features
+        head_i = attention(Q W_Q,i, K W_K,i, V W_V,i)
 
-    The heads are one more batch axis, so any :class:`~companion.attention.base.Attention` can be the one inside,
-    and all heads are computed in one operation. It is used as an attention is::
+    The heads are one more batch axis, so all of them are one operation, and any
+    :class:`~companion.attention.base.Attention` can be inside. Its parameters, if it has
+    any, are the same for all heads.
 
-        context = attend(query, *attend.project(source), mask)
-
-    What the attention inside learns, all heads share; ScaledDot, the default, learns nothing.
-
-    Source: Vaswani et al. 2017, section 3.2.2; W_Q, W_K and W_V hold the matrices of
-    all heads side by side. Deviation: biases, zero at first, as in PyTorch's ``nn.MultiheadAttention``.
+    Args:
+        d_model: features of a query and of the output.
+        heads: the number of heads, h.
+        attention: what each head computes; scaled dot-product attention by default.
+        source_size: features of the source; ``d_model`` by default.
+        d_k, d_v: features of a head's queries and keys, and of its values; each is
+            ``d_model / heads`` by default.
 
     Raises:
-        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
-        TypeError: the attention is no :class:`~companion.attention.base.Attention`.
+        ValueError: a size is below 1, or ``d_model`` is not divisible by the number of
+            heads where that decides a size.
+        TypeError: a size is not an integer, or ``attention`` is no
+            :class:`~companion.attention.base.Attention`.
+
+    Source: Vaswani et al. 2017, section 3.2.2; ``W_Q``, ``W_K`` and ``W_V`` contain the
+    matrices of all heads side by side.
+    Deviation: the paper has no biases; ours are initialised to zero, as those of PyTorch's
+    ``nn.MultiheadAttention``, so that the two can exchange their weights.
+
+    Example:
+        >>> attention = MultiHeadAttention(d_model=8, heads=2)
+        >>> x, source = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+        >>> key, value = attention.project(source)
+        >>> key.shape, attention(x, key, value).shape
+        (torch.Size([1, 2, 5, 4]), torch.Size([1, 3, 8]))
     """
 
     def __init__(
@@ -41,17 +65,19 @@ class MultiHeadAttention(nn.Module):
         heads: int,
         attention: Attention | None = None,
         source_size: int | None = None,
+        d_k: int | None = None,
+        d_v: int | None = None,
     ):
         super().__init__()
         source_size = d_model if source_size is None else source_size
         check_positive(d_model=d_model, heads=heads, source_size=source_size)
-        if d_model % heads:
-            raise ValueError(f"{d_model} features cannot be divided among {heads} heads")
+        d_k = head_size("d_k", d_k, d_model, heads)
+        d_v = head_size("d_v", d_v, d_model, heads)
         self.heads = heads
-        self.W_Q = nn.Linear(d_model, d_model)
-        self.W_K = nn.Linear(source_size, d_model)
-        self.W_V = nn.Linear(source_size, d_model)
-        self.W_O = nn.Linear(d_model, d_model)
+        self.W_Q = nn.Linear(d_model, heads * d_k)
+        self.W_K = nn.Linear(source_size, heads * d_k)
+        self.W_V = nn.Linear(source_size, heads * d_v)
+        self.W_O = nn.Linear(heads * d_v, d_model)
         self.attention = ScaledDot() if attention is None else attention
         check_kind(self, self.attention, Attention)
         for linear in (self.W_Q, self.W_K, self.W_V, self.W_O):
@@ -61,7 +87,7 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b h k d"], Float[Tensor, "*b h k v"]]:
-        """Each head's keys and values of a source, computed once however many queries follow."""
+        """The keys and values of all heads, computed once for all queries."""
         check_size("source", source, self.W_K.in_features)
         key, _ = self.attention.project(self._split(self.W_K(source)))
         return key, self._split(self.W_V(source))
@@ -73,14 +99,13 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b h q k"]:
-        """The weights of each head; ``key`` is projected."""
-        self._check_heads(query, key)
-        return self.attention.weights(
-            self._queries(query),
-            key,
-            self._for_heads(mask, query, key),
-            _positions_for_heads(query_position),
-        )
+        """The attention weights of each head.
+
+        Raises:
+            ValueError, TypeError: as :meth:`forward`.
+        """
+        mask, query_position = self._for_heads(query, key, mask, query_position)
+        return self.attention.weights(self._queries(query), key, mask, query_position)
 
     def forward(
         self,
@@ -90,85 +115,96 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q s"]:
-        """The joined contexts of each query; ``key`` and ``value`` are projected. All heads have one mask.
+        """The output of all heads together, for each query.
 
-        A query that may attend to nothing finds zeros in every head, so that W_O leaves its bias alone.
+        Where every key is masked, the heads return zeros, and the bias of ``W_O`` is left.
+
+        Args:
+            query: not yet projected.
+            key, value: what :meth:`project` returned.
+            mask: boolean, ``True`` = may attend; ``(*b, q, k)`` or ``(q, k)`` for all
+                heads, or ``(*b, h, q, k)`` for each.
+            query_position: where the queries stand among the keys' positions.
 
         Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not fit ``(*b, q, k)``.
-            TypeError: the mask is not boolean.
+            ValueError: sizes do not fit, the source is empty, or the mask does not fit.
+            TypeError: the mask is not boolean, or the positions are not integers.
         """
-        self._check_heads(query, key)
+        mask, query_position = self._for_heads(query, key, mask, query_position)
         context = self.attention(
-            self._queries(query),
-            key,
-            value,
-            self._for_heads(mask, query, key),
-            _positions_for_heads(query_position),
-        )
-        return self.W_O(context.transpose(-3, -2).flatten(-2))
+            self._queries(query), key, value, mask, query_position
+        )  # (*b, h, q, v)
+        return self.W_O(context.transpose(-3, -2).flatten(-2))  # (*b, q, s)
 
     def _queries(self, query: Float[Tensor, "*b q s"]) -> Float[Tensor, "*b h q d"]:
         check_size("query", query, self.W_Q.in_features)
         return self._split(self.W_Q(query))
 
-    def _split(self, features: Float[Tensor, "*b n s"]) -> Float[Tensor, "*b h n d"]:
+    def _split(self, features: Float[Tensor, "*b n hd"]) -> Float[Tensor, "*b h n d"]:
         return features.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
 
-    def _check_heads(self, query: Tensor, key: Tensor) -> None:
-        if key.ndim != query.ndim + 1 or key.shape[-3] != self.heads:
-            raise ValueError(
-                f"keys of shape {tuple(key.shape)} do not fit {self.heads} heads and a query "
-                f"of shape {tuple(query.shape)}: key and value are what project returned"
-            )
-
     def _for_heads(
-        self, mask: Tensor | None, query: Tensor, key: Tensor
-    ) -> Tensor | None:
-        """A mask for all heads with an axis for them; one a head, or for all, as it is."""
-        if mask is None or mask.ndim > query.ndim:
-            return mask  # what is wrong with it, the attention inside says
-        check_mask(mask, (*query.shape[:-1], key.shape[-2]))
-        return mask if mask.ndim < 3 else mask.unsqueeze(-3)
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        query_position: Tensor | None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Mask and positions with an axis for the heads, unless they broadcast or have one."""
+        check_projected(query, key, self.heads)
+        if query_position is not None and query_position.ndim > 1:
+            query_position = query_position.unsqueeze(-2)
+        if isinstance(mask, Tensor) and mask.ndim <= query.ndim:
+            check_mask(mask, (*query.shape[:-1], key.shape[-2]))
+            mask = mask if mask.ndim < query.ndim else mask.unsqueeze(-3)
+        return mask, query_position
 
     @classmethod
     def from_torch(cls, other: nn.MultiheadAttention) -> "MultiHeadAttention":
-        """The same attention as PyTorch's, with a copy of its weights; its dropout is left behind.
+        """The same attention as a PyTorch module's, with a copy of its weights.
 
-        PyTorch's masks say ``True`` where one may *not* attend; ours say the opposite.
+        Its dropout is not copied. In PyTorch's boolean masks, ``True`` means masked, the
+        opposite of ours.
 
         Raises:
-            ValueError: its keys and values have different sizes, or it adds keys of its own (``add_bias_kv``,
-                ``add_zero_attn``).
+            ValueError: its keys and values have different sizes, or it adds keys
+                (``add_bias_kv``, ``add_zero_attn``).
         """
         if other.kdim != other.vdim or other.bias_k is not None or other.add_zero_attn:
             raise ValueError(
-                f"keys and values must have one size, not {other.kdim} and {other.vdim}, and none be added: "
-                f"add_bias_kv is {other.bias_k is not None}, add_zero_attn is {other.add_zero_attn}"
+                f"keys and values must have one size, not {other.kdim} and {other.vdim}, "
+                f"and none may be added: add_bias_kv is {other.bias_k is not None}, "
+                f"add_zero_attn is {other.add_zero_attn}"
             )
-        ours = cls(other.embed_dim, other.num_heads, source_size=other.kdim).to(
-            other.out_proj.weight
-        )
+        ours = cls(other.embed_dim, other.num_heads, source_size=other.kdim)
+        ours.to(other.out_proj.weight)
         with torch.no_grad():
             for parameter, theirs in _pairs(ours, other):
                 parameter.copy_(theirs)
         return ours
 
     def to_torch(self) -> nn.MultiheadAttention:
-        """PyTorch's module with a copy of these weights, batch first. Its masks are the opposite of ours.
+        """PyTorch's module with a copy of these weights, batch first.
+
+        In its boolean masks, ``True`` means masked. It masks nothing by itself: the mask of
+        :class:`~companion.attention.causal.CausalAttention` must be given at each call.
 
         Raises:
-            TypeError: the attention inside is not scaled dot-product, which is all that PyTorch's computes.
+            TypeError: the attention inside is not scaled dot-product attention.
+            ValueError: the sizes of the heads are not ``d_model / heads``.
         """
-        if (
-            type(self.attention) is not ScaledDot
-        ):  # a pattern is a ScaledDot too, one that sees less
+        if type(self.attention) not in (ScaledDot, CausalAttention):
             raise TypeError(
                 f"to_torch needs ScaledDot, not {type(self.attention).__name__}"
             )
-        size, sources = self.W_O.in_features, self.W_K.in_features
+        d_model, source_size = self.W_O.out_features, self.W_K.in_features
+        if not self.W_K.out_features == self.W_V.out_features == d_model:
+            raise ValueError(
+                f"to_torch needs heads whose keys, and values, have {d_model} features "
+                f"together, not {self.W_K.out_features} and {self.W_V.out_features}"
+            )
         other = nn.MultiheadAttention(
-            size, self.heads, kdim=sources, vdim=sources, batch_first=True
+            d_model, self.heads, kdim=source_size, vdim=source_size, batch_first=True
         )
         other.to(self.W_O.weight)
         with torch.no_grad():
@@ -177,14 +213,10 @@ class MultiHeadAttention(nn.Module):
         return other
 
 
-def _positions_for_heads(position: Tensor | None) -> Tensor | None:
-    return position if position is None or position.ndim < 2 else position.unsqueeze(-2)
-
-
 def _pairs(
     ours: MultiHeadAttention, other: nn.MultiheadAttention
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each parameter of ours beside PyTorch's, which packs three matrices of one size into one."""
+    """Each parameter of ours beside PyTorch's, which may pack three matrices into one."""
     linears = (ours.W_Q, ours.W_K, ours.W_V)
     if other.in_proj_weight is None:
         matrices: Any = (other.q_proj_weight, other.k_proj_weight, other.v_proj_weight)
@@ -193,9 +225,6 @@ def _pairs(
     yield from zip((linear.weight for linear in linears), matrices, strict=True)
     yield ours.W_O.weight, other.out_proj.weight
     if other.in_proj_bias is not None:
-        yield from zip(
-            (linear.bias for linear in linears),
-            other.in_proj_bias.chunk(3),
-            strict=True,
-        )
+        biases = other.in_proj_bias.chunk(3)
+        yield from zip((linear.bias for linear in linears), biases, strict=True)
         yield ours.W_O.bias, other.out_proj.bias

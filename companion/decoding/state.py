@@ -1,22 +1,41 @@
-"""What a decoder remembers between two steps, and how to rearrange it."""
+"""What a decoder keeps between two steps: nested tuples of tensors, the batch axis first."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 
 class Memory(NamedTuple):
-    """A source, projected once, that any number of queries can attend to; with heads, an axis for them."""
+    """A source projected to keys and values once, for all queries.
+
+    With several heads, keys and values have an axis for them. Without a mask, every
+    query may attend to every key.
+
+    Example:
+        >>> states, mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+        >>> Memory(states, states, mask).key.shape
+        torch.Size([2, 5, 8])
+    """
 
     key: Float[Tensor, "b *h k d"]
     value: Float[Tensor, "b *h k v"]
-    mask: Bool[Tensor, "b k"]
+    mask: Bool[Tensor, "b k"] | None
+
+    @property
+    def query_mask(self) -> Bool[Tensor, "b 1 k"] | None:
+        """The mask with an axis for the queries, as an attention takes it."""
+        return None if self.mask is None else self.mask[:, None]
 
 
 class DecoderStep(NamedTuple):
-    """What a decoder answers to one token: scores of the next one, its new state, where it looked."""
+    """The result of one decoding step.
+
+    ``logits`` are the scores of the next token, ``state`` is what the next step takes, and
+    ``weights`` are the attention weights over the source, if the decoder reports them.
+    """
 
     logits: Float[Tensor, "b vocabulary"]
     state: Any
@@ -24,12 +43,22 @@ class DecoderStep(NamedTuple):
 
 
 def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
-    """Apply ``function`` to every tensor of a state: nested tuples of tensors, the batch axis first.
+    """Apply ``function`` to every tensor of a state.
 
-    Reordering hypotheses, say, is ``map_state(lambda x: x[rows], state)``. ``None`` stays ``None``.
+    Args:
+        function: takes one tensor, for example ``lambda x: x[rows]`` to reorder the
+            hypotheses.
+        state: nested tuples and named tuples of tensors; ``None`` stays ``None``.
+
+    Returns:
+        A new state of the same structure.
 
     Raises:
-        TypeError: the state holds something that is neither a tensor, a tuple nor ``None``.
+        TypeError: the state contains something else.
+
+    Example:
+        >>> map_state(lambda x: x[[1, 0]], (torch.tensor([3, 5]), None))
+        (tensor([5, 3]), None)
     """
     if state is None:
         return None
@@ -39,7 +68,7 @@ def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
         parts = [map_state(function, part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
     raise TypeError(
-        f"a state is made of tensors and tuples, but holds a {type(state).__name__}"
+        f"a state consists of tensors and tuples, but contains a {type(state).__name__}"
     )
 
 
@@ -48,14 +77,99 @@ def tensors(state: Any) -> list[Tensor]:
 
     Raises:
         TypeError: as :func:`map_state`.
+
+    Example:
+        >>> len(tensors((torch.zeros(2), (torch.ones(2), None))))
+        2
     """
     found: list[Tensor] = []
     map_state(found.append, state)
     return found
 
 
-class KVCache(NamedTuple):
-    """The words so far, as a decoder layer's heads look at them: it grows with every word."""
+class KeysAndValues(NamedTuple):
+    """Keys and values of the same positions, for each head."""
 
     key: Float[Tensor, "b h n d"]
     value: Float[Tensor, "b h n v"]
+
+
+class KVCache(KeysAndValues):
+    """The keys and values of the tokens so far, to which the next tokens attend.
+
+    Appending returns a new cache and leaves this one valid. Still, the tokens so far are
+    not copied at every step: where no gradient is needed, memory is allocated ahead, and
+    the newest cache writes behind its own positions, which no other cache contains.
+
+    Example:
+        >>> cache = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
+        >>> longer = cache.append(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
+        >>> longer.key.shape, cache.key.shape
+        (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 3, 4]))
+    """
+
+    _buffer: "_Buffer | None" = None  # map_state returns a cache without one
+
+    def append(
+        self, key: Float[Tensor, "b h m d"], value: Float[Tensor, "b h m v"]
+    ) -> "KVCache":
+        """A cache with the keys and values of ``m`` more positions behind these."""
+        length, new = self.key.shape[-2], key.shape[-2]
+        if not length:
+            return KVCache(key, value)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return self._copied(key, value)
+        buffer = self._buffer
+        if buffer is None or not buffer.accepts(key):
+            # A beam search reorders after every step, so memory ahead would be wasted.
+            longer = self._copied(key, value)
+            longer._buffer = _Buffer(longer)
+            return longer
+        if not buffer.has_room(length, new):
+            buffer = _Buffer(self, room=length + new)
+        return buffer.append(key, value)
+
+    def _copied(self, key: Tensor, value: Tensor) -> "KVCache":
+        return KVCache(
+            torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+        )
+
+
+class _Buffer:
+    """Memory for the caches of one sequence, each of which has its first positions."""
+
+    def __init__(self, cache: KVCache, room: int = 0):
+        self.length = cache.key.shape[-2]
+        self.key, self.value = (_with_room(x, room) for x in cache)
+        # What a cache contains never changes, so its tensors do not count later writing:
+        # .data has a version counter of its own.
+        self.visible_key, self.visible_value = self.key.data, self.value.data
+
+    def accepts(self, key: Tensor) -> bool:
+        """Whether keys like these may be written here."""
+        return (
+            key.shape[:-2] == self.key.shape[:-2]
+            and key.dtype == self.key.dtype
+            and self.key.is_inference() == torch.is_inference_mode_enabled()
+        )
+
+    def has_room(self, length: int, new: int) -> bool:
+        """Whether a cache of this length is the newest, and so many positions fit behind it."""
+        return length == self.length and length + new <= self.key.shape[-2]
+
+    def append(self, key: Tensor, value: Tensor) -> KVCache:
+        """Write the next positions, and return the cache that ends with them."""
+        start, end = self.length, self.length + key.shape[-2]
+        self.key[:, :, start:end] = key
+        self.value[:, :, start:end] = value
+        self.length = end
+        cache = KVCache(self.visible_key[:, :, :end], self.visible_value[:, :, :end])
+        cache._buffer = self
+        return cache
+
+
+def _with_room(x: Float[Tensor, "b h n d"], room: int) -> Float[Tensor, "b h m d"]:
+    """A copy followed by memory for more positions; ``x`` itself if there are none."""
+    if not room:
+        return x
+    return torch.cat([x, x.new_empty(*x.shape[:-2], room, x.shape[-1])], -2)

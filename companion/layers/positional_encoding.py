@@ -13,8 +13,10 @@ _First = int | Int[Tensor, " b"]
 
 def positions(embedded: Float[Tensor, "b n d"], first: _First) -> Int[Tensor, "#b n"]:
     """The positions of consecutive vectors, of which ``first`` is the first one's."""
-    steps = torch.arange(embedded.shape[1], device=embedded.device)[None]  # (1, n)
-    return steps + (first[:, None] if isinstance(first, Tensor) else first)
+    length, device = embedded.shape[1], embedded.device
+    if isinstance(first, Tensor):
+        return first[:, None] + torch.arange(length, device=device)
+    return torch.arange(first, first + length, device=device)[None]  # (1, n)
 
 
 def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
@@ -44,12 +46,11 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
     positions = positions.to(
         torch.float64 if positions.dtype == torch.float64 else torch.float32
     )
-    dimension = torch.arange(size, device=positions.device)
-    rate = torch.exp(
-        (dimension - dimension % 2).to(positions.dtype) * (-math.log(10000) / size)
-    )
-    angle = positions[..., None] * rate  # (*n, d)
-    return torch.where(dimension % 2 == 0, angle.sin(), angle.cos())
+    even = torch.arange(0, size, 2, dtype=positions.dtype, device=positions.device)
+    frequency = torch.exp(even * (-math.log(10000) / size))
+    angle = positions[..., None] * frequency  # (*n, ⌈d/2⌉)
+    pairs = torch.stack([angle.sin(), angle.cos()], -1)  # (*n, ⌈d/2⌉, 2)
+    return pairs.flatten(-2)[..., :size]
 
 
 def sinusoids_like(

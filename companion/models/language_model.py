@@ -1,4 +1,4 @@
-"""A language model: the next token, from those before it, by layers that never look ahead."""
+"""A language model: predicts each token from those before it, by causal attention."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,48 +6,92 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import stack_size
+from companion._checks import check_causal, check_prompt, stack_size
+from companion.data.vocabulary import PAD
+from companion.decoding.state import DecoderStep, KVCache
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.models.transformer import TransformerEncoderLayer
 
 
 class LanguageModel(nn.Module):
-    """The Transformer's layers over one text, each of whose tokens is to be told from those before it.
+    """A stack of causal Transformer layers that predicts the next token.
 
     ::
 
         x = position(embedding(tokens)),   x ← layer(x) for each layer
-        logits = W x + b: at each place the scores of the token that follows
+        logits = W x + b,   at each position those of the next token
 
-    Every layer's attention must be one that never looks ahead by itself, such as
-    ``SparseAttention(radius, rate, causal=True)``: there is no mask. Positions are
-    :class:`~companion.layers.positional_encoding.SinusoidalPositionalEncoding`. Source: the decoder of Vaswani et al. 2017 without the look at a
-    source, as in Child et al. 2019.
+    Every layer's attention must be causal by itself, such as
+    :class:`~companion.attention.causal.CausalAttention` or
+    ``SparseAttention(radius, rate, causal=True)``. Positions are sinusoids.
+
+    The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
+    model.start(prompt), max_length)``. Like every search, they give the model ``<bos>``
+    first, so what a model is trained to continue is a prompt, which may be empty, and
+    ``<bos>``.
+
+    Args:
+        vocabulary_size: number of tokens.
+        layers: all with the same ``d_model``.
 
     Raises:
-        ValueError: there is no layer, the layers have different sizes, or an attention looks ahead.
+        TypeError, ValueError: there is no layer, the layers have different sizes, an
+            attention is not causal, or ``vocabulary_size`` is not an integer or below 1.
+
+    Source: the decoder of Vaswani et al. 2017 without attention over a source, as in
+    Child et al. 2019.
+
+    Example:
+        >>> from companion.attention import CausalAttention
+        >>> layer = TransformerEncoderLayer(8, 2, 32, attention=CausalAttention())
+        >>> LanguageModel(11, [layer])(torch.tensor([[1, 5, 6]])).shape
+        torch.Size([1, 3, 11])
     """
 
     def __init__(self, vocabulary_size: int, layers: Sequence[TransformerEncoderLayer]):
         super().__init__()
-        size = stack_size([layer.d_model for layer in layers])
+        d_model = stack_size([layer.d_model for layer in layers])
         for number, layer in enumerate(layers):
-            attention = layer.attention.attention
-            if not attention.causal:
-                name = f"{type(attention).__name__} of layer {number}"
-                raise ValueError(
-                    f"the {name} may look ahead: build it with causal=True"
-                )
-        self.embedding = ScaledEmbedding(vocabulary_size, size)
+            check_causal(layer.attention.attention, f"layer {number}")
+        self.embedding = ScaledEmbedding(vocabulary_size, d_model)
         self.position = SinusoidalPositionalEncoding()
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.final_norm()
-        self.output = nn.Linear(size, vocabulary_size)
+        self.norm = layers[-1].attention_residual.final_norm()
+        self.output = nn.Linear(d_model, vocabulary_size)
 
     def forward(self, tokens: Int[Tensor, "b n"]) -> Float[Tensor, "b n vocabulary"]:
-        """At each place, the scores of the next token."""
-        x = self.position(self.embedding(tokens))
+        """The logits after each token."""
+        x = self.position(self.embedding(tokens))  # (b, n, d)
         for layer in self.layers:
             x = layer(x)
         return self.output(self.norm(x))
+
+    def start(self, prompt: Int[Tensor, "b n"]) -> tuple[KVCache, ...]:
+        """The state after a prompt for each sentence; ``(b, 0)`` is none.
+
+        Raises:
+            TypeError: the prompt is not integers.
+            ValueError: it contains padding, or a token outside the vocabulary.
+        """
+        check_prompt(prompt, PAD)
+        x = self.embedding(prompt[:, :0])
+        state = tuple(KVCache(*layer.attention.project(x)) for layer in self.layers)
+        return self.run(prompt, state)[1] if prompt.shape[1] else state
+
+    def run(
+        self, tokens: Int[Tensor, "b n"], state: tuple[KVCache, ...]
+    ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[KVCache, ...]]:
+        """The logits after each of ``tokens``, which follow those in the state."""
+        before = state[0].key.shape[-2]
+        x = self.position(self.embedding(tokens), before)  # (b, n, d)
+        after = []
+        for layer, past in zip(self.layers, state, strict=True):
+            x, past = layer.extend(x, past)
+            after.append(past)
+        return self.output(self.norm(x)), tuple(after)
+
+    def step(self, token: Int[Tensor, " b"], state: tuple[KVCache, ...]) -> DecoderStep:
+        """The logits after ``token``, computed from the cached keys and values."""
+        logits, state = self.run(token[:, None], state)
+        return DecoderStep(logits.squeeze(1), state, None)

@@ -1,4 +1,4 @@
-"""Attention is all you need: an encoder and a decoder without recurrence (Vaswani et al. 2017)."""
+"""The Transformer: an encoder and a decoder made of attention (Vaswani et al. 2017)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from companion._checks import check_positive, stack_size
 from companion.attention.base import Attention
+from companion.attention.causal import CausalAttention
 from companion.attention.masks import causal, dense
 from companion.attention.multihead import MultiHeadAttention
 from companion.decoding.state import KVCache, Memory
@@ -20,16 +21,24 @@ from companion.models.seq2seq import EncoderDecoder, SequenceDecoder
 
 
 class FeedForward(nn.Sequential):
-    """The same two layers at every position, with no look at the others.
+    """The position-wise feed-forward network: the same two layers at every position.
 
     ::
 
         FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
 
-    Source: Vaswani et al. 2017, section 3.3, equation (2). 
+    Args:
+        d_model: features of the input and of the output.
+        d_ff: features of the hidden layer.
 
     Raises:
-        ValueError: a size is below 1.
+        TypeError, ValueError: a size is not an integer, or is below 1.
+
+    Source: Vaswani et al. 2017, section 3.3, equation (2).
+
+    Example:
+        >>> FeedForward(d_model=8, d_ff=32)(torch.randn(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
     """
 
     def __init__(self, d_model: int, d_ff: int):
@@ -38,18 +47,31 @@ class FeedForward(nn.Sequential):
 
 
 class TransformerEncoderLayer(nn.Module):
-    """Every word looks at all words, then thinks for itself.
+    """Multi-head self-attention, then a feed-forward network, each with a residual connection.
 
     ::
 
-        x ← residual(x, MultiHead(x, x, x)),   x ← residual(x, FFN(x))
+        x ← residual(x, MultiHead(x, x, x))
+        x ← residual(x, FFN(x))
 
-    ``attention`` is what each head computes, ScaledDot if not named; ``residual`` is ``PostNorm``, the
-    paper's, or ``PreNorm``. Source: Vaswani et al. 2017, section 3.1. Dropout is the paper's, on what a
-    sub-layer puts out; PyTorch's layer has it on attention weights and inside the FFN as well.
+    Args:
+        d_model: features of each position.
+        heads: number of heads, which divides ``d_model``.
+        d_ff: features of the feed-forward network's hidden layer.
+        dropout: dropout probability of the output of each sub-layer.
+        attention: what each head computes; scaled dot-product attention by default.
+        residual: ``PostNorm``, the paper's, or ``PreNorm``.
 
     Raises:
-        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
+        TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`.
+
+    Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4. PyTorch's layer
+    also drops attention weights and hidden units of the feed-forward network.
+
+    Example:
+        >>> layer = TransformerEncoderLayer(d_model=8, heads=2, d_ff=32)
+        >>> layer(torch.randn(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
     """
 
     def __init__(
@@ -65,29 +87,43 @@ class TransformerEncoderLayer(nn.Module):
         self.d_model = d_model
         self.attention = MultiHeadAttention(d_model, heads, attention)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.around_attention = residual(d_model, dropout)
-        self.around_feed_forward = residual(d_model, dropout)
+        self.attention_residual = residual(d_model, dropout)
+        self.feed_forward_residual = residual(d_model, dropout)
 
     def forward(
         self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d"]:
-        """The words' new vectors; the mask broadcasts to ``(b, n, n)``."""
-        query = self.around_attention.pre_norm(x)
-        looked = self.attention(query, *self.attention.project(query), mask)
-        x = self.around_attention.post_norm(x, looked)
-        thought = self.feed_forward(self.around_feed_forward.pre_norm(x))
-        return self.around_feed_forward.post_norm(x, thought)
+        """The new vector of each position; the mask is ``(b, n, n)``, with sizes of 1, or ``(n, n)``."""
+        query = self.attention_residual.pre_norm(x)
+        attended = self.attention(query, *self.attention.project(query), mask)
+        x = self.attention_residual.post_norm(x, attended)
+        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
+        return self.feed_forward_residual.post_norm(x, hidden)
+
+    def extend(
+        self, x: Float[Tensor, "b n d"], past: KVCache
+    ) -> tuple[Float[Tensor, "b n d"], KVCache]:
+        """The new vectors of the next positions, and the cache with their keys and values.
+
+        The attention must be causal: the positions before are not computed again.
+        """
+        query = self.attention_residual.pre_norm(x)
+        past = past.append(*self.attention.project(query))
+        attended = self.attention(query, *past)
+        x = self.attention_residual.post_norm(x, attended)
+        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
+        return self.feed_forward_residual.post_norm(x, hidden), past
 
 
 class TransformerLayerState(NamedTuple):
-    """What a decoder layer looks at: the words so far, and the source."""
+    """What a decoder layer attends to: the target so far, and the source."""
 
     past: KVCache
     source: Memory
 
 
 class TransformerDecoderLayer(nn.Module):
-    """Every word looks at the words before it and at itself, then at the source, then thinks for itself.
+    """Self-attention, attention over the source, and a feed-forward network.
 
     ::
 
@@ -95,12 +131,22 @@ class TransformerDecoderLayer(nn.Module):
         x ← residual(x, MultiHead(x, source, source))
         x ← residual(x, FFN(x))
 
-    ``attention`` is what each head computes among the words; the look at the source is scaled dot-product.
-    Source: Vaswani et al. 2017, section 3.1. Dropout as in :class:`TransformerEncoderLayer`.
+    Args:
+        d_model, heads, d_ff, dropout, residual: as in :class:`TransformerEncoderLayer`.
+        attention: what each head computes in self-attention; causal scaled dot-product
+            attention by default. The attention over the source is scaled dot-product.
 
     Raises:
-        ValueError: a size is below 1, or ``d_model`` cannot be divided among the heads.
-        TypeError: the attention is local-m, whose window goes by the query's place among those of one call.
+        TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`.
+
+    Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4.
+
+    Example:
+        >>> layer = TransformerDecoderLayer(d_model=8, heads=2, d_ff=32)
+        >>> states, words = torch.randn(1, 7, 8), torch.ones(1, 7, dtype=torch.bool)
+        >>> y, state = layer(torch.randn(1, 5, 8), layer.start(states, words))
+        >>> y.shape, state.past.key.shape
+        (torch.Size([1, 5, 8]), torch.Size([1, 2, 5, 4]))
     """
 
     def __init__(
@@ -114,20 +160,21 @@ class TransformerDecoderLayer(nn.Module):
     ):
         super().__init__()
         self.d_model = d_model
+        attention = CausalAttention() if attention is None else attention
         self.attention = MultiHeadAttention(d_model, heads, attention)
         self.source_attention = MultiHeadAttention(d_model, heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.around_attention = residual(d_model, dropout)
-        self.around_source = residual(d_model, dropout)
-        self.around_feed_forward = residual(d_model, dropout)
+        self.attention_residual = residual(d_model, dropout)
+        self.source_residual = residual(d_model, dropout)
+        self.feed_forward_residual = residual(d_model, dropout)
 
     def start(
-        self, source: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
+        self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None
     ) -> TransformerLayerState:
-        """Project the source, once; there is no word yet."""
-        none = self.attention.project(source[:, :0])
+        """Project the source, once; there is no token yet."""
+        past = KVCache(*self.attention.project(states[:, :0]))
         return TransformerLayerState(
-            KVCache(*none), Memory(*self.source_attention.project(source), mask)
+            past, Memory(*self.source_attention.project(states), mask)
         )
 
     def forward(
@@ -136,31 +183,50 @@ class TransformerDecoderLayer(nn.Module):
         state: TransformerLayerState,
         mask: Bool[Tensor, "n k"] | None = None,
     ) -> tuple[Float[Tensor, "b n d"], TransformerLayerState]:
-        """The vectors of the next words, and the state with them; the mask says which words they look at."""
-        query = self.around_attention.pre_norm(x)
-        new = self.attention.project(query)
-        past = KVCache(
-            *(torch.cat(pair, -2) for pair in zip(state.past, new, strict=True))
-        )
-        x = self.around_attention.post_norm(x, self.attention(query, *past, mask))
-        key, value, source_words = state.source
-        looked = self.source_attention(
-            self.around_source.pre_norm(x), key, value, source_words[:, None]
-        )
-        x = self.around_source.post_norm(x, looked)
-        thought = self.feed_forward(self.around_feed_forward.pre_norm(x))
-        x = self.around_feed_forward.post_norm(x, thought)
+        """The new vectors of the next positions, and the state with their keys and values.
+
+        Args:
+            x: the next positions, after those in the state.
+            state: of this layer.
+            mask: which positions so far, these included, each of them may attend to.
+        """
+        query = self.attention_residual.pre_norm(x)
+        past = state.past.append(*self.attention.project(query))
+        attended = self.attention(query, *past, mask)
+        x = self.attention_residual.post_norm(x, attended)
+
+        key, value, words = state.source
+        query = self.source_residual.pre_norm(x)
+        words = None if words is None else words[:, None]  # (b, 1, k)
+        attended = self.source_attention(query, key, value, words)
+        x = self.source_residual.post_norm(x, attended)
+
+        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
+        x = self.feed_forward_residual.post_norm(x, hidden)
         return x, TransformerLayerState(past, state.source)
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of encoder layers over words that know where they stand.
+    """A stack of encoder layers over token embeddings plus positional encodings.
 
-    Source: Vaswani et al. 2017, section 3.1. ``position`` is a module of :mod:`companion.layers.positional_encoding`, if not
-    named the paper's sinusoids; dropout is on the sum of word and position, section 5.4.
+    Args:
+        vocabulary_size: number of tokens.
+        layers: all with the same ``d_model``.
+        dropout: dropout probability of the sum of embedding and position.
+        position: a module of :mod:`companion.layers.positional_encoding`; the paper's
+            sinusoids by default.
 
     Raises:
-        ValueError: there is no layer, or the layers have different sizes.
+        TypeError, ValueError: there is no layer, the layers have different sizes, or
+            ``vocabulary_size`` is not an integer or below 1.
+
+    Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4.
+
+    Example:
+        >>> layers = [TransformerEncoderLayer(8, heads=2, d_ff=32) for _ in range(3)]
+        >>> states, mask = TransformerEncoder(11, layers)(torch.tensor([[5, 6, 2], [7, 2, 0]]))
+        >>> states.shape, mask.tolist()
+        (torch.Size([2, 3, 8]), [[True, True, True], [True, True, False]])
     """
 
     def __init__(
@@ -171,37 +237,50 @@ class TransformerEncoder(nn.Module):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        self.embedding = ScaledEmbedding(vocabulary_size, stack_size([layer.d_model for layer in layers]))
+        d_model = stack_size([layer.d_model for layer in layers])
+        self.embedding = ScaledEmbedding(vocabulary_size, d_model)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.final_norm()
+        self.norm = layers[-1].attention_residual.final_norm()
 
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k d"], Bool[Tensor, "b k"]]:
-        """The vectors of each sentence's words, and the mask of its words.
+        """The vectors of each sentence's tokens, and the mask of its tokens.
 
         Raises:
-            ValueError: a sentence is empty, has padding before a word, or a token outside the vocabulary.
+            ValueError: a sentence is empty, has padding before a token, or has a token
+                outside the vocabulary.
         """
         mask = source_mask(source)
-        x = self.dropout(self.position(self.embedding(source)))
+        x = self.dropout(self.position(self.embedding(source)))  # (b, k, d)
         for layer in self.layers:
             x = layer(x, mask[:, None])
         return self.norm(x), mask
 
 
 class TransformerDecoder(SequenceDecoder):
-    """A stack of decoder layers over the words so far; one matrix embeds the words and chooses among them.
+    """A stack of decoder layers; one matrix embeds the tokens and gives their logits.
 
-    In training all words are computed at once, under a causal mask. In decoding each layer keeps the keys and
-    values of the words so far, so that a step computes those of one word. Both are :meth:`run`.
+    In training all target tokens are computed at once, each from those before it. In
+    decoding each layer keeps the keys and values of the tokens so far (the KV cache), so
+    a step computes those of one token. Both are :meth:`run`.
 
-    Source: Vaswani et al. 2017, sections 3.1 and 3.4. ``position`` and dropout as in :class:`Encoder`.
+    Args:
+        vocabulary_size, layers, dropout, position: as in :class:`TransformerEncoder`.
 
     Raises:
-        ValueError: there is no layer, or the layers have different sizes.
+        TypeError, ValueError: as :class:`TransformerEncoder`.
+
+    Source: Vaswani et al. 2017, sections 3.1 and 3.4.
+
+    Example:
+        >>> layers = [TransformerDecoderLayer(8, heads=2, d_ff=32) for _ in range(3)]
+        >>> decoder, words = TransformerDecoder(11, layers), torch.ones(1, 5, dtype=torch.bool)
+        >>> state = decoder.start(torch.randn(1, 5, 8), words)
+        >>> decoder(torch.tensor([[1, 7, 4]]), state).shape
+        torch.Size([1, 3, 11])
     """
 
     def __init__(
@@ -212,50 +291,78 @@ class TransformerDecoder(SequenceDecoder):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        size = stack_size([layer.d_model for layer in layers])
-        self.embedding = ScaledEmbedding(vocabulary_size, size)
+        d_model = stack_size([layer.d_model for layer in layers])
+        self.embedding = ScaledEmbedding(vocabulary_size, d_model)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = layers[-1].around_attention.final_norm()
-        self.output = nn.Linear(size, vocabulary_size, bias=False)
+        self.norm = layers[-1].attention_residual.final_norm()
+        self.output = nn.Linear(d_model, vocabulary_size, bias=False)
         self.output.weight = self.embedding.weight
 
     def start(
         self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
     ) -> tuple[TransformerLayerState, ...]:
         """Project the source for every layer, once."""
-        return tuple(layer.start(states, mask) for layer in self.layers)
+        needed = None if allows_all(mask) else mask
+        return tuple(layer.start(states, needed) for layer in self.layers)
 
     def run(
         self, tokens: Int[Tensor, "b n"], state: tuple[TransformerLayerState, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[TransformerLayerState, ...]]:
-        """Scores after each of ``tokens``, which follow the words that the state has seen."""
+        """The logits after each of ``tokens``, which follow those in the state."""
         before, new = state[0].past.key.shape[-2], tokens.shape[1]
-        x = self.dropout(self.position(self.embedding(tokens), before))
-        ahead = new > 1 and not all(
-            layer.attention.attention.causal for layer in self.layers
-        )
-        mask = (
-            dense(causal(), new, before + new, tokens.device, before) if ahead else None
-        )
+        mask = None
+        if new > 1 and not self.is_causal():
+            mask = dense(causal(), new, before + new, tokens.device, before)
+        x = self.dropout(self.position(self.embedding(tokens), before))  # (b, n, d)
         after = []
         for layer, layer_state in zip(self.layers, state, strict=True):
             x, layer_state = layer(x, layer_state, mask)
             after.append(layer_state)
         return self.output(self.norm(x)), tuple(after)
 
+    def is_causal(self) -> bool:
+        """Whether no layer attends to later tokens, even without a mask."""
+        return all(layer.attention.attention.causal for layer in self.layers)
+
+
+def allows_all(mask: Bool[Tensor, "b k"]) -> bool:
+    """Whether a mask is known to mask nothing.
+
+    On a GPU, where the answer would have to be waited for, and in a compiled graph, which
+    serves all masks, it is not known.
+    """
+    known = mask.device.type == "cpu" and not torch.compiler.is_compiling()
+    return known and bool(mask.all())
+
 
 class Transformer(EncoderDecoder):
-    """Encoder and decoder with the paper's sizes, unless told otherwise: its base model.
+    """Encoder and decoder with the sizes of the paper's base model by default.
 
-    Other attentions, PreNorm or learned positions are one's own layers in :class:`TransformerEncoder` and
-    :class:`TransformerDecoder`, joined by :class:`~companion.models.seq2seq.EncoderDecoder`. Source: Vaswani et al. 2017,
-    section 3 and table 3, *base*. With one vocabulary for both languages, :func:`share_embeddings` makes
-    the paper's single matrix.
+    For other attentions, pre-norm or learned positions, build the layers and join a
+    :class:`TransformerEncoder` and a :class:`TransformerDecoder` by
+    :class:`~companion.models.seq2seq.EncoderDecoder`. :func:`share_embeddings` gives
+    encoder and decoder one embedding matrix, as in the paper.
+
+    Args:
+        source_vocabulary, target_vocabulary: numbers of tokens.
+        d_model: features of each position.
+        heads: number of heads, which divides ``d_model``.
+        d_ff: features of the feed-forward networks' hidden layers.
+        layers: number of layers of the encoder, and of the decoder.
+        dropout: dropout probability.
 
     Raises:
-        ValueError: a size or the number of layers is below 1, or ``d_model`` cannot be divided among the heads.
+        TypeError, ValueError: a size is not an integer or below 1, or ``d_model`` is not
+            divisible by the number of heads.
+
+    Source: Vaswani et al. 2017, section 3 and table 3, *base*.
+
+    Example:
+        >>> model = Transformer(11, 7, d_model=8, heads=2, d_ff=32, layers=1)
+        >>> model(torch.tensor([[5, 6, 2]]), torch.tensor([[1, 3, 4, 5]])).shape
+        torch.Size([1, 4, 7])
     """
 
     def __init__(
@@ -270,31 +377,37 @@ class Transformer(EncoderDecoder):
     ):
         check_positive(layers=layers)
         sizes = d_model, heads, d_ff, dropout
-        super().__init__(
-            TransformerEncoder(
-                source_vocabulary,
-                [TransformerEncoderLayer(*sizes) for _ in range(layers)],
-                dropout,
-            ),
-            TransformerDecoder(
-                target_vocabulary,
-                [TransformerDecoderLayer(*sizes) for _ in range(layers)],
-                dropout,
-            ),
+        encoder = TransformerEncoder(
+            source_vocabulary,
+            [TransformerEncoderLayer(*sizes) for _ in range(layers)],
+            dropout,
         )
+        decoder = TransformerDecoder(
+            target_vocabulary,
+            [TransformerDecoderLayer(*sizes) for _ in range(layers)],
+            dropout,
+        )
+        super().__init__(encoder, decoder)
 
 
 def share_embeddings(model: EncoderDecoder) -> None:
-    """Let the source's words have the target's matrix too: one for both embeddings and for the output.
+    """Give the encoder the decoder's embedding matrix, which is the output layer's too.
 
-    Source: Vaswani et al. 2017, section 3.4; its vocabulary is that of both languages together.
+    Source: Vaswani et al. 2017, section 3.4; there the vocabulary contains both languages.
 
     Raises:
-        ValueError: the two vocabularies have different sizes.
+        ValueError: the two vocabularies, or ``d_model``, have different sizes.
+
+    Example:
+        >>> model = Transformer(11, 11, d_model=8, heads=2, d_ff=32, layers=1)
+        >>> share_embeddings(model)
+        >>> model.encoder.embedding.weight is model.decoder.output.weight
+        True
     """
     source, target = model.encoder.embedding.weight, model.decoder.embedding.weight
     if source.shape != target.shape:
         raise ValueError(
-            f"matrices of {tuple(source.shape)} and {tuple(target.shape)} cannot be one"
+            f"embeddings of shapes {tuple(source.shape)} and {tuple(target.shape)} cannot be "
+            f"shared"
         )
     model.encoder.embedding.weight = target

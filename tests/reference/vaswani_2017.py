@@ -75,15 +75,15 @@ def feed_forward(parameters, x):
 def transformer_layer(parameters, x, heads, masks, states=None):
     """Self-attention, attention to the source if ``states`` are given, feed-forward network."""
     attended = multi_head(part(parameters, "attention"), x, x, heads, masks)
-    x = post_norm(part(parameters, "around_attention"), x, attended)
+    x = post_norm(part(parameters, "attention_residual"), x, attended)
     if states is not None:
         unmasked = [[True] * len(states)] * len(x)
         attended = multi_head(
             part(parameters, "source_attention"), x, states, heads, unmasked
         )
-        x = post_norm(part(parameters, "around_source"), x, attended)
+        x = post_norm(part(parameters, "source_residual"), x, attended)
     transformed = [feed_forward(part(parameters, "feed_forward"), word) for word in x]
-    return post_norm(part(parameters, "around_feed_forward"), x, transformed)
+    return post_norm(part(parameters, "feed_forward_residual"), x, transformed)
 
 
 def logits(parameters, source, target, heads):

@@ -1,0 +1,47 @@
+"""Causal attention: scaled dot-product attention that never attends to a later position."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from companion.attention import masks
+from companion.attention.functional import dot_product_attention
+from companion.attention.sparse import PatternAttention
+
+
+class CausalAttention(PatternAttention):
+    """Scaled dot-product attention in which no query attends to a later key.
+
+    ::
+
+        weights_ij = softmax of q_iᵀ k_j / √d over j ≤ i
+
+    Without another mask, PyTorch's kernel masks by itself, so that n² entries are never
+    stored. The queries are the last positions of the keys, or at ``query_position``.
+
+    Source: Vaswani et al. 2017, section 3.2.3, the decoder's self-attention.
+
+    Example:
+        >>> x = torch.randn(1, 4, 8)
+        >>> (CausalAttention().weights(x, x)[0] > 0).int()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 1, 0],
+                [1, 1, 1, 1]], dtype=torch.int32)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(masks.causal())
+        self.causal = True
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q v"]:
+        """The context of each query, by the fused kernel; zero where everything is masked."""
+        if mask is None and query_position is None:
+            return dot_product_attention(query, key, value, causal=True)
+        return super().forward(query, key, value, mask, query_position)
