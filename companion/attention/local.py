@@ -81,8 +81,8 @@ class LocalWindow(Attention, ABC):
         window: |s − p_t| ≤ D,   0 ≤ s < S
 
     At most 2D + 1 keys are gathered and scored for each query, so the cost of a context
-    does not grow with the source. :meth:`weights` writes the same weights into a row as
-    long as the source. Positions outside the source do not count, as in the paper. Where
+    does not grow with the source. :meth:`weights` gives the same weights over the
+    whole source. Positions outside the source do not count, as in the paper. Where
     the window contains no position of the source, weights and context are zero.
 
     Args:
@@ -212,7 +212,7 @@ class LocalWindow(Attention, ABC):
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
-        """The context of each window, and its weights in a row as long as the source."""
+        """The context of each window, and its weights over the whole source."""
         check_inputs(query, key, value)
         weights, indices = self.window_weights(query, key, mask, query_position)
         context = _weighted_sum(weights, value, indices)

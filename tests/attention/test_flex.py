@@ -59,7 +59,7 @@ def plain():
 
 @pytest.fixture
 def compiler(unchecked):
-    """A C++ compiler, for the kernel on a CPU. Without one, skipped at home and failed where CI is set."""
+    """A C++ compiler for the kernel on a CPU: without one, the test is skipped, or fails where CI is set."""
     if shutil.which("g++") is None:
         message = "no C++ compiler found: on Debian, apt-get install g++"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
