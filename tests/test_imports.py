@@ -233,26 +233,33 @@ def test_class_names_are_unique():
 TOP_LEVEL = "{name.split('.')[0] for name in sys.modules}"
 
 
-def brought_along(statement):
+def brought_along(statement, before=""):
     """The packages that a statement imports in a new Python where the core's requirements are loaded."""
     program = f"""
-import sys, torch, einops, jaxtyping
+import sys
+{before}
+import torch, einops, jaxtyping
 before = {TOP_LEVEL}
 {statement}
 print(*({TOP_LEVEL} - before - sys.stdlib_module_names - {{"companion"}}))
 """
     command = [sys.executable, "-c", program]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
     return run.stdout.split()
 
 
 @pytest.mark.parametrize("modules", ["companion", *(f"companion.{x}" for x in CORE)])
 def test_the_core_imports_pytorch_and_little_else(modules):
-    assert brought_along(f"import {modules}") == []
+    """Not even NumPy, without which PyTorch can be installed."""
+    without_numpy = "sys.modules['numpy'] = None"
+    assert brought_along(f"import {modules}", without_numpy) == []
 
 
 def test_the_measure_of_imports_itself():
     assert "matplotlib" in brought_along("import companion.visualization.plots")
+    with pytest.raises(AssertionError, match="numpy"):
+        brought_along("import numpy", "sys.modules['numpy'] = None")
 
 
 # Names of the first edition

@@ -4,8 +4,8 @@ What needs only PyTorch and NumPy is imported from here. A data set is a module 
 own, because it may need a library of the extras: ``from companion.data import numbers``.
 """
 
-from companion.data.batching import Batch, Batches, in_order
-from companion.data.examples import Labelled, Shuffled, batches_in_order
+from typing import TYPE_CHECKING, Any
+
 from companion.data.vocabulary import (
     BOS,
     EOS,
@@ -16,6 +16,10 @@ from companion.data.vocabulary import (
     pad,
     pad_documents,
 )
+
+if TYPE_CHECKING:
+    from companion.data.batching import Batch, Batches, in_order
+    from companion.data.examples import Labelled, Shuffled, batches_in_order
 
 __all__ = [
     "BOS",
@@ -33,3 +37,12 @@ __all__ = [
     "pad",
     "pad_documents",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the batches only when they are asked for: they need NumPy, and models do not."""
+    if name in __all__:
+        from companion.data import batching, examples
+
+        return getattr(batching if hasattr(batching, name) else examples, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
