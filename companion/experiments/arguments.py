@@ -1,70 +1,95 @@
-"""Numbers on the command line, each refused where it is read, before anything has been computed."""
+"""Numbers on the command line, refused where they are read, before anything is computed.
 
-import math
+Each function has the bounds within which an experiment can run, and its error states them.
+"""
+
 from argparse import ArgumentTypeError
+
+#: The most rows, steps or words. More cannot be counted in an index of 32 bits.
+_MOST = 2**31 - 1
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1.
+    """A number of steps, examples or words: from 1 to 2³¹ − 1.
 
     Raises:
-        argparse.ArgumentTypeError: it is below 1.
-        ValueError: the text is no whole number.
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a whole number.
     """
-    return _at_least(1, text)
+    return _within(text, 1, _MOST)
 
 
-def natural(text: str) -> int:
-    """A whole number of at least 0.
+def size(text: str) -> int:
+    """The number of dimensions of a vector: from 1 to 65,536.
 
     Raises:
-        argparse.ArgumentTypeError: it is below 0.
-        ValueError: the text is no whole number.
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a whole number.
     """
-    return _at_least(0, text)
+    return _within(text, 1, 65_536)
 
 
-def share(text: str) -> float:
+def count(text: str) -> int:
+    """A number of layers, heads, hypotheses or positions in a window: from 1 to 1,000.
+
+    Raises:
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a whole number.
+    """
+    return _within(text, 1, 1000)
+
+
+def seed(text: str) -> int:
+    """A seed that all random generators accept: from 0 to 2³¹ − 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a whole number.
+    """
+    return _within(text, 0, _MOST)
+
+
+def fraction(text: str) -> float:
     """A number p with 0 ≤ p < 1.
 
     Raises:
-        argparse.ArgumentTypeError: it is outside.
-        ValueError: the text is no number.
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a number.
     """
     number = float(text)
     if not 0 <= number < 1:
-        raise ArgumentTypeError(f"{number} is not a share from 0 to below 1")
+        raise ArgumentTypeError(f"{text} is not at least 0 and below 1")
     return number
 
 
 def rate(text: str) -> float:
-    """A finite number above 0.
+    """A learning rate: above 0, at most 10.
 
     Raises:
-        argparse.ArgumentTypeError: it is not.
-        ValueError: the text is no number.
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a number.
     """
     number = float(text)
-    if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"{number} is not a finite number above 0")
+    if not 0 < number <= 10:
+        raise ArgumentTypeError(f"{text} is not above 0 and at most 10")
     return number
 
 
-def penalty(text: str) -> float:
-    """A finite number of at least 0.
+def length_penalty(text: str) -> float:
+    """A length penalty: from 0 to 30. Above 33, scores of 60 tokens would vanish.
 
     Raises:
-        argparse.ArgumentTypeError: it is not.
-        ValueError: the text is no number.
+        argparse.ArgumentTypeError: it is out of these bounds.
+        ValueError: the text is not a number.
     """
     number = float(text)
-    if not 0 <= number < math.inf:
-        raise ArgumentTypeError(f"{number} is not a finite number from 0 on")
+    if not 0 <= number <= 30:
+        raise ArgumentTypeError(f"{text} is not from 0 to 30")
     return number
 
 
-def _at_least(least: int, text: str) -> int:
+def _within(text: str, least: int, most: int) -> int:
     number = int(text)
-    if number < least:
-        raise ArgumentTypeError(f"{number} is below {least}")
+    if not least <= number <= most:
+        raise ArgumentTypeError(f"{text} is not from {least} to {most}")
     return number

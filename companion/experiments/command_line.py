@@ -1,4 +1,4 @@
-"""What the command lines of all experiments have in common."""
+"""The options that all experiments have, and how their errors are printed."""
 
 import json
 import sys
@@ -10,13 +10,20 @@ from typing import Any
 from accelerate import PartialState
 from torch import nn
 
-from companion.experiments.arguments import natural, positive, rate
+from companion.experiments.arguments import positive, rate, seed
 
 
 def training_options(
     steps: int, batch_size: int, every: int, epoch: str
 ) -> ArgumentParser:
-    """The options of any training, with their defaults; ``epoch`` says how many steps make one."""
+    """The options of any training, with their defaults.
+
+    Args:
+        steps: the default of ``--steps``.
+        batch_size: the default of ``--batch-size``.
+        every: the default of ``--every``.
+        epoch: how many steps make an epoch, for the help text.
+    """
     shared = ArgumentParser(add_help=False)
     add = shared.add_argument
     add(
@@ -30,14 +37,14 @@ def training_options(
         "--every",
         type=positive,
         default=every,
-        help="steps between two looks at the validation split",
+        help="steps between two evaluations",
     )
-    add("--rate", type=rate, default=1e-3, help="the highest learning rate")
+    add("--rate", type=rate, default=1e-3, help="the highest learning rate, at most 10")
     add(
         "--seed",
-        type=natural,
+        type=seed,
         default=0,
-        help="of the parameters, the dropout and the order of the data",
+        help="of the initialisation, the dropout and the order of the data",
     )
     return shared
 
@@ -47,7 +54,13 @@ def add_models(
     shared: ArgumentParser,
     builders: Mapping[str, Callable[..., nn.Module]],
 ) -> dict[str, ArgumentParser]:
-    """Give the parser a sub-command for each model; it leaves the model's builder in ``build``."""
+    """Give the parser a sub-command for each model.
+
+    Its arguments contain the function that builds the model as ``build``.
+
+    Returns:
+        The parser of each sub-command.
+    """
     models = parser.add_subparsers(
         dest="model", metavar="MODEL", required=True, help="what to train"
     )
@@ -67,7 +80,7 @@ def add_models(
 def start(
     parser: ArgumentParser, run: Callable[[Namespace, Sequence[str]], dict[str, Any]]
 ) -> None:
-    """Read the arguments, run, and print the figures of the test split, or in a line what is wrong."""
+    """Read the arguments, run, and print the test set's figures, or an error in one line."""
     try:
         result = run(parser.parse_args(), sys.argv[1:])
     except (ValueError, OSError, FloatingPointError) as error:

@@ -1,4 +1,4 @@
-"""Multi30k, German to English, in numbers."""
+"""Multi30k, German to English, as token ids."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ TRAINING, VALIDATION, TEST = "train", "val", "test_2016_flickr"
 
 
 class Corpus(NamedTuple):
-    """The splits as token numbers, the two vocabularies, and the test split's translations as text."""
+    """The splits as token ids, both vocabularies, and the references of the test set as text."""
 
     pairs: dict[str, list[Encoded]]
     source: Vocabulary
@@ -22,9 +22,10 @@ class Corpus(NamedTuple):
 
 
 def load_corpus(limit: int | None) -> Corpus:
-    """Multi30k as numbers: every word that occurs twice in the training split has one.
+    """Multi30k as token ids; the vocabularies hold the words that occur twice in training.
 
-    Of each split only the first ``limit`` pairs, if a limit is given.
+    Args:
+        limit: the number of pairs to take of each split, or all.
 
     Raises:
         FileNotFoundError, ValueError, ConnectionError: as :func:`companion.data.multi30k.load_pairs`.

@@ -1,8 +1,8 @@
-"""The figures of a translator on the test split."""
+"""The figures of a translation model on the test set."""
 
 from typing import Any
 
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 
 from companion.data.batching import in_order
 from companion.decoding.beam import beam_search
@@ -11,7 +11,7 @@ from companion.decoding.sampling import greedy
 from companion.decoding.state import map_state
 from companion.experiments.corpus import TEST, Corpus
 from companion.tasks.translation import Search, translate
-from companion.training.losses import free_running_loss, held_out
+from companion.training.losses import free_running_loss, loss_and_perplexity
 
 _MAX_LENGTH = 60
 
@@ -19,9 +19,19 @@ _MAX_LENGTH = 60
 def evaluate(
     model: Any, corpus: Corpus, batch_size: int, beam: int, length_penalty: float
 ) -> tuple[dict[str, Any], list[str]]:
-    """Losses and perplexities, BLEU of greedy and of beam search; and the translations of the latter.
+    """Loss, perplexity and BLEU on the test set.
 
-    ``free_running`` is :func:`companion.training.losses.free_running_loss`, which the best-known tutorials report.
+    Args:
+        model: an encoder and decoder.
+        corpus: the data.
+        batch_size: the sentences in a batch for the losses.
+        beam: the width of the beam search.
+        length_penalty: that of the beam search.
+
+    Returns:
+        The figures, and the translations by beam search. ``free_running`` is
+        :func:`~companion.training.losses.free_running_loss`, which the best-known
+        tutorials report.
 
     Raises:
         ValueError: the batch size or the beam is below 1, or the length penalty below 0.
@@ -33,12 +43,14 @@ def evaluate(
         "greedy": score(greedily, corpus.references),
         "beam": score(widely, corpus.references),
     }
-    free_running = {"free_running": held_out(model, batches, free_running_loss)}
-    return held_out(model, batches) | free_running | bleu, widely
+    free_running = {
+        "free_running": loss_and_perplexity(model, batches, free_running_loss)
+    }
+    return loss_and_perplexity(model, batches) | free_running | bleu, widely
 
 
 def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
-    """The model's translation of each test sentence, its tokens with spaces between."""
+    """The translation of each test sentence: its tokens, joined by spaces."""
     found = translate(
         model, [source for source, _ in corpus.pairs[TEST]], search, _MAX_LENGTH
     )
@@ -46,7 +58,7 @@ def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
 
 
 def best_of_beam(width: int, length_penalty: float) -> Search:
-    """Beam search that returns the best sentence alone."""
+    """A beam search that returns the best sentence only."""
 
     def search(step: Any, state: Any, max_length: int) -> Hypotheses:
         found = beam_search(step, state, max_length, width, length_penalty)
@@ -56,7 +68,7 @@ def best_of_beam(width: int, length_penalty: float) -> Search:
 
 
 def score(translations: list[str], references: list[str]) -> dict[str, Any]:
-    """BLEU over spaCy's tokens in lower case, as in the tutorials, and sacrebleu's signature of it."""
+    """BLEU of spaCy's tokens in lower case, as in the tutorials, with sacrebleu's signature."""
     metric = BLEU(lowercase=True, tokenize="none", force=True)
     bleu = metric.corpus_score(translations, [references]).score
     return {"bleu": bleu, "signature": str(metric.get_signature())}

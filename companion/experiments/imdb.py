@@ -1,13 +1,14 @@
-"""Is a review positive? The Large Movie Review Dataset, in the setting of an article, to one JSON file.
+"""Sentiment classification on the Large Movie Review Dataset (IMDB).
 
-For instance::
+For example::
 
     python -m companion.experiments.imdb attention
 
-The setting is that of Su 2018: the last 100 words of each review, self-attention, ten epochs, and after each
-of them the accuracy on the test split, by which nothing is chosen. Beside self-attention there are the models
-of hierarchical attention. The folder ``runs/attention`` gets what :mod:`companion.experiments.multi30k`
-leaves in its own, translations aside; resuming and several processes work in the same way.
+The setting is that of Su 2018: the last 100 words of each review, self-attention, ten
+epochs, and after each epoch the accuracy on the test set, by which nothing is selected.
+The models of hierarchical attention are there, too. The folder ``runs/attention`` contains
+the same files as that of :mod:`companion.experiments.multi30k`, except translations;
+resumption and several processes work in the same way.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from accelerate.utils import set_seed
 
 from companion.data import imdb
 from companion.data.examples import Shuffled, batches_in_order
-from companion.experiments.arguments import positive, share
+from companion.experiments.arguments import count, fraction, positive, size
 from companion.experiments.command_line import add_models, start, training_options
 from companion.experiments.reviewers import BUILDERS, IN_SENTENCES
 from companion.experiments.reviews import (
@@ -36,32 +37,39 @@ from companion.tasks.text_classification import evaluate
 from companion.training.losses import label_loss
 from companion.training.trainer import Trainer
 
-_AT_ONCE = 256  # reviews to test
+_AT_ONCE = 256  # reviews of the test set in a batch
 
 
 def make_trainer(reviews: Reviews, arguments: argparse.Namespace) -> Trainer:
-    """A new model, trained by Adam as Keras has it: at a constant rate, with the gradient as it is."""
+    """A new model with Adam as in Keras: a constant learning rate, no clipping."""
     torch.manual_seed(arguments.seed)
     model = arguments.build(len(reviews.words), arguments)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.rate)
     trainer = Trainer(model, optimizer, label_loss, clip=math.inf)
-    set_seed(
-        arguments.seed, device_specific=True
-    )  # from here on every process draws its own dropout
+    # from here on each process samples its own dropout
+    set_seed(arguments.seed, device_specific=True)
     return trainer
 
 
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
-    """The whole experiment, from the data to the files of results, which the main process writes.
+    """The whole experiment, from the data to the files of results.
+
+    Args:
+        arguments: of :func:`parser`.
+        options: the words of the command line, for the record.
+
+    Returns:
+        The result, as :func:`~companion.experiments.record.read_result` reads it.
 
     Raises:
-        ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
-        OSError: the data is not there and cannot be fetched.
-        FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
+        ValueError: no model can be built from the arguments, the folder holds a run with
+            others, or a checkpoint or the data is damaged.
+        OSError: the data is missing and cannot be downloaded, or a file cannot be written.
+        FloatingPointError: a loss or gradient is not finite, for example because the
+            learning rate is too high.
     """
-    archive = (
-        imdb.archive().name
-    )  # now, for the data may be gone when training has ended
+    # read now, because the data may be gone when training has ended
+    archive = imdb.archive().name
     reviews = load_reviews(arguments.reviews, arguments.words, arguments.length)
     run = Run("imdb", make_trainer(reviews, arguments), arguments, options)
     collate = collate_sentences if arguments.model in IN_SENTENCES else collate_words
@@ -78,33 +86,33 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of the command line: a model, and options; their defaults are those of the article."""
+    """The command line: a model and its options, whose defaults are those of the article."""
     shared = training_options(7820, 32, 782, "782 of 32 reviews are an epoch")
     add = shared.add_argument
     add(
         "--words",
         type=positive,
         default=20_000,
-        help="entries of the vocabulary, four of them special",
+        help="entries of the vocabulary, four of which are special",
     )
     add(
         "--length",
         type=positive,
         default=100,
-        help="words of a review that are read, its last ones",
+        help="words of a review that are read: the last ones",
     )
     add(
         "--size",
-        type=positive,
+        type=size,
         default=128,
-        help="features of a word, and of all heads together",
+        help="dimensions of a word vector, and of all heads together",
     )
-    add("--heads", type=positive, default=8, help="heads of the attention")
+    add("--heads", type=count, default=8, help="heads of the attention")
     add(
         "--dropout",
-        type=share,
+        type=fraction,
         default=0.5,
-        help="share of the mean's features set to zero",
+        help="probability that a dimension of the mean is set to zero",
     )
     add(
         "--reviews",

@@ -1,4 +1,4 @@
-"""Training as curves in TensorBoard."""
+"""The records of a training as curves in TensorBoard."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from companion.training.losses import Record
 
 
 class TensorBoard:
-    """A log of training records: a curve for each figure, to be seen with ``tensorboard --logdir FOLDER``.
+    """Write a curve for each figure of the records, for ``tensorboard --logdir FOLDER``.
 
-    The first record replaces what an interrupted run has left of its step and of later ones, so that every
-    curve has one point a step. Each record is on the disk when the call returns.
+    The first record replaces what an interrupted run has left of its step and of later
+    steps, so each curve has one point a step. A record is on disk when the call returns.
     """
 
     def __init__(self, folder: Path | str):
@@ -29,6 +29,6 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """Close the file, if there was a record."""
+        """Close the file, if one was opened."""
         if self._writer is not None:
             self._writer.close()

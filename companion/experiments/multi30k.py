@@ -1,13 +1,15 @@
-"""German to English on Multi30k, in the setting of the best-known tutorials, to the result as one JSON file.
+"""German-to-English translation on Multi30k, in the setting of the best-known tutorials.
 
-For instance::
+For example::
 
     python -m companion.experiments.multi30k bahdanau
 
-The folder ``runs/bahdanau`` gets ``arguments.json``, checkpoints, curves for TensorBoard, and in the end
-``vocabularies.json``, ``weights.safetensors``, the test split's ``translations.txt``, and ``result.json``.
-The same command again goes on from the last checkpoint, to the very same numbers. So does, with n processes
-on a machine's GPUs, or on its CPU where there is none (``--cpu`` would start only one)::
+The folder ``runs/bahdanau`` then contains ``arguments.json``, the last checkpoint, curves for
+TensorBoard, and in the end ``vocabularies.json``, ``weights.safetensors``, the translations
+of the test set in ``translations.txt``, and ``result.json``. The same command again resumes
+from the last checkpoint, and ends with exactly the same numbers. So does a training with n
+processes on the GPUs of a machine, or on its CPU if there is none (``--cpu`` would start
+only one process)::
 
     accelerate launch --multi_gpu --num_processes n -m companion.experiments.multi30k bahdanau
 """
@@ -21,7 +23,13 @@ from accelerate.utils import set_seed
 
 from companion.data import multi30k
 from companion.data.batching import Batches, in_order
-from companion.experiments.arguments import penalty, positive, share
+from companion.experiments.arguments import (
+    count,
+    fraction,
+    length_penalty,
+    positive,
+    size,
+)
 from companion.experiments.command_line import start, training_options
 from companion.experiments.corpus import (
     SOURCE,
@@ -34,15 +42,15 @@ from companion.experiments.corpus import (
 from companion.experiments.evaluation import evaluate
 from companion.experiments.run import Run
 from companion.experiments.translators import add_translators
-from companion.training.losses import LabelSmoothing, held_out
+from companion.training.losses import LabelSmoothing, loss_and_perplexity
 from companion.training.schedules import warmup_cosine
 from companion.training.trainer import Trainer
 
-_WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no other folder
+_WITHOUT_TRAINING = ("beam", "length_penalty")  # another search needs no new training
 
 
 def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
-    """A new model, trained by Adam, whose rate rises for the first steps and falls to 0 at the last."""
+    """A new model with Adam, a linear warm-up and a cosine decay to 0."""
     torch.manual_seed(arguments.seed)
     model = arguments.build(len(corpus.source), len(corpus.target), arguments)
     optimizer = torch.optim.Adam(
@@ -52,19 +60,28 @@ def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
         optimizer, min(arguments.warmup, arguments.steps), arguments.steps
     )
     trainer = Trainer(model, optimizer, LabelSmoothing(arguments.smoothing), schedule)
-    set_seed(
-        arguments.seed, device_specific=True
-    )  # from here on every process draws its own dropout
+    # from here on each process samples its own dropout
+    set_seed(arguments.seed, device_specific=True)
     return trainer
 
 
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
-    """The whole experiment, from the data to the files of results, which the main process writes.
+    """The whole experiment, from the data to the files of results.
+
+    Args:
+        arguments: of :func:`parser`.
+        options: the words of the command line, for the record.
+
+    Returns:
+        The result, as :func:`~companion.experiments.record.read_result` reads it. Its
+        history has the loss of the validation set, its figures are those of the test set.
 
     Raises:
-        ValueError: the arguments are none of a model or not the folder's; a checkpoint or data is damaged.
-        OSError: the data is not there and cannot be fetched.
-        FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
+        ValueError: no model can be built from the arguments, the folder holds a run with
+            others, or a checkpoint or the data is damaged.
+        OSError: the data is missing and cannot be downloaded, or a file cannot be written.
+        FloatingPointError: a loss or gradient is not finite, for example because the
+            learning rate is too high.
     """
     corpus = load_corpus(arguments.sentences)
     run = Run(
@@ -78,7 +95,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     validation = [
         batch for _, batch in in_order(corpus.pairs[VALIDATION], arguments.batch_size)
     ]
-    run.train(batches, lambda model: held_out(model, validation))
+    run.train(batches, lambda model: loss_and_perplexity(model, validation))
     search = arguments.beam, arguments.length_penalty
     figures, translations = evaluate(
         run.trainer.model, corpus, arguments.batch_size, *search
@@ -97,27 +114,30 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of the command line: a model, and options; their defaults are those of the tutorials."""
+    """The command line: a model and its options, whose defaults are those of the tutorials."""
     shared = training_options(2270, 128, 227, "227 of 128 pairs are an epoch")
     add = shared.add_argument
-    add("--embedding", type=positive, default=256, help="features of a word")
-    add("--hidden", type=positive, default=512, help="features of a state or layer")
-    add("--dropout", type=share, default=0.5, help="share of the features set to zero")
+    add("--embedding", type=size, default=256, help="dimensions of a word vector")
+    add("--hidden", type=size, default=512, help="dimensions of a state or layer")
+    add("--dropout", type=fraction, default=0.5, help="probability of dropout")
     add("--warmup", type=positive, default=50, help="steps in which the rate rises")
     add(
         "--smoothing",
-        type=share,
+        type=fraction,
         default=0.0,
-        help="share of each true word spread over the vocabulary",
+        help="weight of the uniform distribution in label smoothing",
     )
     add(
         "--beam",
-        type=positive,
+        type=count,
         default=5,
-        help="width of the beam search, which is tried beside greedy search",
+        help="width of the beam search; greedy search is evaluated, too",
     )
     add(
-        "--length-penalty", type=penalty, default=1.0, help="GNMT's, in the beam search"
+        "--length-penalty",
+        type=length_penalty,
+        default=1.0,
+        help="that of GNMT in the beam search, at most 30",
     )
     add(
         "--sentences",

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, so that its figures can be read, compared and made again."""
+"""The files of a run: its arguments and its result."""
 
 import json
 import math
@@ -11,8 +11,8 @@ import torch
 
 from companion.training.checkpoint import first_difference, replacing
 
-VERSION = 2  #: of what a result holds
-#: What a result holds, and of which type.
+VERSION = 2  #: of the format of a result
+#: The names in a result, and the types of their values.
 RESULT: dict[str, type] = {
     "experiment": str,
     "model": str,
@@ -30,10 +30,10 @@ _PACKAGES = ("companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file, whole or not at all. Infinity, as perplexity may be, is written as ``null``.
+    """Write a JSON file atomically; infinity, as a perplexity may be, becomes ``null``.
 
     Raises:
-        ValueError: a number is not a number.
+        ValueError: there is a NaN.
     """
     with replacing(path) as file:
         file.write(
@@ -50,7 +50,7 @@ def _with_null(content: Any) -> Any:
 
 
 def read_result(path: Path | str) -> dict[str, Any]:
-    """What an experiment wrote into ``result.json``: all that ``RESULT`` names, and the version.
+    """Read a ``result.json``: what :data:`RESULT` names, and the version.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -65,7 +65,7 @@ def read_result(path: Path | str) -> dict[str, Any]:
         name for name, kind in RESULT.items() if not isinstance(result.get(name), kind)
     ]:
         raise ValueError(
-            f"{path} is no result of an experiment: look at its {', '.join(wrong)}"
+            f"{path} is no result of an experiment: see its {', '.join(wrong)}"
         )
     return result
 
@@ -81,7 +81,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
-    """Refuse to go on with a run of other arguments than the folder's own, if it has any.
+    """Refuse to resume the run of a folder with other arguments.
 
     Raises:
         ValueError: the folder holds a run with other arguments, or the file of arguments is damaged.
@@ -93,12 +93,12 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
         name, here, there = difference
         raise ValueError(
             f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "
-            "give the same arguments to go on with it, or another folder"
+            "give the same arguments to resume it, or another folder"
         )
 
 
 def surroundings(processes: int) -> dict[str, Any]:
-    """Versions and hardware, which a run's figures depend on in their last digits."""
+    """Versions and hardware, on which the last digits of the figures depend."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "versions": {"python": platform.python_version()}

@@ -1,4 +1,4 @@
-"""The classifiers of the experiment on reviews, each with its own sub-command."""
+"""The classifiers of the IMDB experiment, each with its own sub-command."""
 
 from argparse import Namespace
 
@@ -18,12 +18,12 @@ from companion.models.text_classifier import (
 
 
 def build_attention(words: int, arguments: Namespace) -> Classifier:
-    """One layer of self-attention, which does not see the order of the words, and the mean of its states."""
+    """One layer of self-attention, blind to the order of the words, and the mean of its states."""
     return _classifier(words, nn.Identity(), arguments)
 
 
 def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
-    """The same with sinusoids of the positions, as many as a word has features, beside the words' vectors."""
+    """The same with a sinusoidal positional encoding concatenated to the word vectors."""
     size = arguments.size
     return _classifier(
         words,
@@ -33,20 +33,20 @@ def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
 
 
 def build_hierarchical_attention(words: int, arguments: Namespace) -> Classifier:
-    """Yang's model: recurrent networks over words and over sentences, and attention pooling of both."""
+    """Yang's model: GRUs over words and over sentences, with attention pooling of both."""
     size = arguments.size
     return HierarchicalAttention(words, size, size, 2, arguments.dropout)
 
 
 def build_hierarchical_mean(words: int, arguments: Namespace) -> Classifier:
-    """The same with means in place of both attentions."""
+    """The same with means in place of attention pooling."""
     size = arguments.size
     encoder = HierarchicalEncoder(_read_words(words, arguments), mean_pooling, size)
     return Classifier(encoder, mean_pooling, size, 2, arguments.dropout)
 
 
 def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
-    """A recurrent network over all words in one row, and attention pooling of its states."""
+    """A GRU over all words as one sequence, and attention pooling of its states."""
     size = arguments.size
     pooling = AttentionPooling(HiddenDot(size), size)
     return Classifier(
@@ -55,7 +55,7 @@ def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
 
 
 def build_bag(words: int, arguments: Namespace) -> Classifier:
-    """The mean of the words' vectors, and nothing else."""
+    """The mean of the word vectors, and nothing else."""
     return Classifier(
         WordEncoder(words, arguments.size),
         mean_pooling,

@@ -1,4 +1,4 @@
-"""The reviews of IMDB in numbers."""
+"""The reviews of IMDB as token ids."""
 
 from typing import NamedTuple
 
@@ -15,14 +15,14 @@ TRAINING, TEST = imdb.SPLITS
 
 
 class EncodedReview(NamedTuple):
-    """A review, in sentences of the numbers of its words, and whether it is positive."""
+    """The sentences of a review as token ids, and whether it is positive."""
 
     sentences: list[list[int]]
     positive: bool
 
     @property
     def words(self) -> list[int]:
-        """The same in one row."""
+        """All words as one sequence."""
         return [word for sentence in self.sentences for word in sentence]
 
 
@@ -34,10 +34,15 @@ class Reviews(NamedTuple):
 
 
 def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
-    """The last ``length`` words of each review, in a vocabulary of ``size`` entries, four of them special.
+    """The last ``length`` words of each review as token ids.
 
-    The vocabulary holds the words that are most frequent in the training split, all of each review counted.
-    Of each split only the first ``limit`` reviews, if a limit is given.
+    The vocabulary holds the most frequent words of the training set, counted over whole
+    reviews.
+
+    Args:
+        limit: the number of reviews to take of each split, or all.
+        size: the entries of the vocabulary, four of which are special.
+        length: the words of a review.
 
     Raises:
         ValueError: a review has no word; and all that :func:`companion.data.imdb.load` raises.
@@ -68,7 +73,7 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
 
 
 def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
-    """The last ``count`` words of a document, still in sentences; the first of these may have lost words."""
+    """The last ``count`` words of a document, in sentences; the first may be incomplete."""
     kept: list[list[str]] = []
     for sentence in reversed(sentences):
         if count > 0:
@@ -78,12 +83,12 @@ def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
 
 
 def collate_words(examples: list[EncodedReview]) -> Labelled:
-    """A batch for a classifier that reads the words in one row."""
+    """A batch for a classifier that reads a review as one sequence of words."""
     return Labelled((pad([example.words for example in examples]),), _labels(examples))
 
 
 def collate_sentences(examples: list[EncodedReview]) -> Labelled:
-    """A batch for a classifier that reads the words in sentences."""
+    """A batch for a classifier that reads a review sentence by sentence."""
     return Labelled(
         (pad_documents([example.sentences for example in examples]),), _labels(examples)
     )

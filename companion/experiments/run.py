@@ -1,4 +1,4 @@
-"""One run of an experiment: its folder, training that goes on where it stopped, and its result."""
+"""One run of an experiment: its folder, a training that can resume, and its result."""
 
 import shlex
 from argparse import Namespace
@@ -18,17 +18,24 @@ from companion.experiments.record import (
     surroundings,
     write_json,
 )
-from companion.training.checkpoint import replacing
+from companion.training.checkpoint import remove_partial, replacing
 from companion.training.losses import Record
 from companion.training.trainer import Steps, Trainer
 
 
 class Run:
-    """A run of ``python -m companion.experiments.EXPERIMENT``, in a folder that belongs to its arguments.
+    """A run of ``python -m companion.experiments.EXPERIMENT`` in a folder of its own.
 
-    ``arguments`` are what :mod:`companion.experiments.command_line` reads, and ``options`` the words that
-    they were read from. Those named in ``without_training`` may differ from one run in a folder to the next.
-    Only the main process writes.
+    The folder and the checkpoints belong to the arguments of the run. Only the main process
+    writes. What earlier processes left, if they were killed while they wrote, is removed.
+
+    Args:
+        experiment: the name of the module.
+        trainer: of the model; gets the arguments as further settings.
+        arguments: as read by :mod:`companion.experiments.command_line`.
+        options: the words that they were read from.
+        without_training: the arguments that have no effect on the training, and may differ
+            from one run in the folder to the next.
 
     Raises:
         ValueError: the folder holds a run with other arguments; nothing has changed.
@@ -43,7 +50,7 @@ class Run:
         without_training: Sequence[str] = (),
     ):
         self.experiment, self.trainer, self.options = experiment, trainer, options
-        #: where everything is written
+        #: where all files are written
         self.folder = arguments.output or Path("runs", arguments.model)
         self.arguments = {
             name: value
@@ -56,17 +63,22 @@ class Run:
             if name not in without_training
         }
         require_same_arguments(self.folder, trained)
+        trainer.settings |= {
+            f"argument {name}": str(value) for name, value in trained.items()
+        }
         if trainer.accelerator.is_main_process:
+            remove_partial(self.folder)
             write_json(self.folder / "arguments.json", trained)
 
     def train(
         self, batches: Steps, evaluate: Callable[[nn.Module], Record]
     ) -> list[Record]:
-        """Train from the last checkpoint, if there is one, and return the history.
+        """Train, from the last checkpoint if there is one, and return the history.
 
         Raises:
             ValueError: the checkpoint is damaged, or of another training.
-            FloatingPointError: a loss or gradient is not finite, for instance because the rate is too high.
+            FloatingPointError: a loss or gradient is not finite, for example because the
+                learning rate is too high.
         """
         checkpoint = self.folder / "checkpoint.pt"
         if checkpoint.exists():
@@ -82,9 +94,15 @@ class Run:
         data: dict[str, str],
         texts: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, Any]:
-        """The result, written with the weights, the vocabularies, and any ``texts``, whose lines are given.
+        """Write the result, the weights and the vocabularies, and return the result.
 
-        Each file is whole or not at all, and ``result.json`` the last, so that where it is the others are.
+        Each file is written atomically, ``result.json`` last: if it exists, so do the others.
+
+        Args:
+            test: the figures of the test set.
+            vocabularies: by the names they have in the result.
+            data: the checksums of the files of data, by their names.
+            texts: the lines of further text files, by their names.
 
         Raises:
             OSError: a file could not be written.
@@ -99,9 +117,8 @@ class Run:
                 name: vocabulary.tokens[len(SPECIAL) :]
                 for name, vocabulary in vocabularies.items()
             }
-            write_json(
-                self.folder / "vocabularies.json", words
-            )  # Vocabulary(words) is the vocabulary again
+            # Vocabulary(words) restores a vocabulary
+            write_json(self.folder / "vocabularies.json", words)
             for name, lines in (texts or {}).items():
                 with replacing(self.folder / name) as file:
                     file.write("".join(f"{line}\n" for line in lines).encode())
@@ -133,7 +150,7 @@ class Run:
         } | surroundings(processes)
 
     def _command(self, processes: int) -> str:
-        """What to type for such a run."""
+        """The command line of such a run."""
         launcher = [
             "accelerate",
             "launch",

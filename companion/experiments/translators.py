@@ -1,9 +1,9 @@
-"""The models of the translation experiments, each with its own sub-command and options."""
+"""The models of the translation experiment, each with its own sub-command and options."""
 
 from argparse import ArgumentParser, Namespace
 
 from companion.attention import Additive, Attention, Bilinear, Dot, LocalP
-from companion.experiments.arguments import positive
+from companion.experiments.arguments import count
 from companion.experiments.command_line import add_models
 from companion.models import (
     BahdanauDecoder,
@@ -38,7 +38,7 @@ def build_gru(
 def build_lstm(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """Sutskever's deep LSTM, which reads the source backwards, without attention."""
+    """Sutskever's deep LSTM, which reads the source in reverse, without attention."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
     return EncoderDecoder(
         SutskeverEncoder(source_vocabulary, *sizes),
@@ -49,7 +49,7 @@ def build_lstm(
 def build_bahdanau(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """Bahdanau's encoder and decoder, with as many units of attention as hidden ones."""
+    """Bahdanau's encoder and decoder, with as many attention units as hidden units."""
     embedding, hidden, dropout = (
         arguments.embedding,
         arguments.hidden,
@@ -67,14 +67,14 @@ def build_bahdanau(
 def build_luong_dot(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """Luong's global attention by dot products, with input feeding."""
+    """Luong's global attention with the dot score and input feeding."""
     return _luong(source_vocabulary, target_vocabulary, Dot(), arguments)
 
 
 def build_luong_general(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """Luong's global attention with a matrix between query and key, with input feeding."""
+    """Luong's global attention with the general score and input feeding."""
     attention = Bilinear(arguments.hidden, arguments.hidden)
     return _luong(source_vocabulary, target_vocabulary, attention, arguments)
 
@@ -82,7 +82,7 @@ def build_luong_general(
 def build_luong_local_p(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """The same in a window around a predicted position, the paper's best model."""
+    """Luong's local attention with a predicted position (local-p), the best model of the paper."""
     general = Bilinear(arguments.hidden, arguments.hidden)
     attention = LocalP(general, arguments.radius, arguments.hidden)
     return _luong(source_vocabulary, target_vocabulary, attention, arguments)
@@ -107,7 +107,7 @@ def _luong(
 def build_transformer(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """The Transformer; --embedding is the size of its layers, --hidden that inside their FFN."""
+    """The Transformer; --embedding is d_model, --hidden is d_ff."""
     sizes = (
         arguments.embedding,
         arguments.heads,
@@ -121,7 +121,7 @@ def build_transformer(
 def build_convs2s(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """The convolutional model, which looks at the source in every layer."""
+    """ConvS2S, whose decoder attends to the source in every layer."""
     sizes = (
         arguments.embedding,
         arguments.hidden,
@@ -145,18 +145,21 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
     ):
         models[name].add_argument(
             "--layers",
-            type=positive,
+            type=count,
             default=2,
-            help="layers on top of each other, on both sides",
+            help="layers of the encoder, and of the decoder",
         )
     models["transformer"].add_argument(
-        "--heads", type=positive, default=8, help="heads of each attention"
+        "--heads", type=count, default=8, help="heads of each attention"
     )
     models["convs2s"].add_argument(
-        "--width", type=positive, default=3, help="words that a convolution sees"
+        "--width", type=count, default=3, help="words in the window of a convolution"
     )
     models["luong-local-p"].add_argument(
-        "--radius", type=positive, default=10, help="words to each side of the position"
+        "--radius",
+        type=count,
+        default=10,
+        help="words on each side of the predicted position",
     )
 
 

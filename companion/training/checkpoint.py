@@ -49,9 +49,12 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def remove_partial(path: Path | str) -> None:
-    """Remove what processes that were killed while they wrote ``path`` have left of it."""
+    """Remove what killed processes left while they wrote a file, or any file of a folder."""
     path = Path(path)
-    for left in path.parent.glob(f"{glob.escape(path.name)}.????????.partial"):
+    folder, name = (
+        (path, "*") if path.is_dir() else (path.parent, glob.escape(path.name))
+    )
+    for left in folder.glob(f"{name}.????????.partial"):
         with suppress(OSError):
             left.unlink()
 

@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import json
+import math
 import os
 import random
 import re
@@ -19,6 +20,7 @@ from companion.data.vocabulary import Vocabulary
 from companion.experiments import multi30k
 from companion.experiments.corpus import load_corpus
 from companion.experiments.record import read_result
+from companion.training import Loss, sequence_loss
 from companion.training.checkpoint import read
 from tests.training.together import LAUNCH, ON_THE_CPU
 
@@ -105,7 +107,7 @@ def figures(folder):
 
 
 def curve(folder):
-    """The steps of the held-out loss as TensorBoard shows them."""
+    """The steps of the validation loss as TensorBoard shows them."""
     events = EventAccumulator(str(folder)).Reload()
     return [event.step for event in events.Scalars("held_out_loss")]
 
@@ -334,7 +336,7 @@ def test_arguments_that_no_model_can_be_made_of_leave_nothing(tmp_path, syntheti
     run(tmp_path / "run", model="gru", more="--steps 1 --hidden 8")
 
 
-def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsys):
+def test_an_error_is_reported_in_one_line(tmp_path, synthetic, monkeypatch, capsys):
     options = f"gru --output {tmp_path / 'run'} {SMALL} --steps 1 --sentences 10"
     monkeypatch.setattr(sys, "argv", ["multi30k", *options.split()])
     multi30k.main()
@@ -350,18 +352,22 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, synthetic, monkeypatch, capsy
     assert "train.de.gz is not in" in capsys.readouterr().err
 
 
-def test_a_training_that_diverges_is_said_in_a_line(
+def diverging_loss(model, batch):
+    found = sequence_loss(model, batch)
+    return Loss(found.total * math.nan, found.count)
+
+
+def test_a_training_that_diverges_is_reported_in_one_line(
     tmp_path, synthetic, monkeypatch, capsys
 ):
-    options = (
-        f"gru --output {tmp_path / 'run'} {SMALL} --steps 20 --sentences 10 --rate 1e38"
-    )
+    options = f"gru --output {tmp_path / 'run'} {SMALL} --steps 20 --sentences 10"
     monkeypatch.setattr(sys, "argv", ["multi30k", *options.split()])
+    monkeypatch.setattr(multi30k, "LabelSmoothing", lambda epsilon: diverging_loss)
     with pytest.raises(SystemExit) as stopped:
         multi30k.main()
     assert stopped.value.code == 2
     assert re.search(
-        r"error: the (loss|gradient's norm) of step \d+ is (nan|inf)",
+        r"error: the loss of step 0 is nan; no parameter changed",
         capsys.readouterr().err,
     )
 
@@ -389,36 +395,85 @@ def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
         ("gpt --output x", "invalid choice: 'gpt'"),
         ("", "required: MODEL"),
         ("gru --layers 2", "unrecognized arguments: --layers 2"),
-        ("lstm --layers 0", "--layers: 0 is below 1"),
-        ("convs2s --width 0", "--width: 0 is below 1"),
+        ("lstm --layers 0", "--layers: 0 is not from 1 to 1000"),
+        ("convs2s --width 0", "--width: 0 is not from 1 to 1000"),
         ("convs2s --heads 2", "unrecognized arguments: --heads 2"),
-        ("transformer --heads 0", "--heads: 0 is below 1"),
+        ("transformer --heads 0", "--heads: 0 is not from 1 to 1000"),
         ("luong-dot --radius 3", "unrecognized arguments: --radius 3"),
-        ("luong-local-p --radius 0", "--radius: 0 is below 1"),
-        ("gru --output x --steps 0", "--steps: 0 is below 1"),
-        ("gru --output x --beam -2", "--beam: -2 is below 1"),
-        ("gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),
-        ("gru --output x --seed -1", "--seed: -1 is below 0"),
+        ("luong-local-p --radius 0", "--radius: 0 is not from 1 to 1000"),
+        ("gru --output x --steps 0", "--steps: 0 is not from 1 to 2147483647"),
+        ("gru --output x --beam -2", "--beam: -2 is not from 1 to 1000"),
+        ("gru --output x --hidden many", "--hidden: invalid size value: 'many'"),
+        ("gru --output x --seed -1", "--seed: -1 is not from 0 to 2147483647"),
         (
             "gru --output x --dropout 1",
-            "--dropout: 1.0 is not a share from 0 to below 1",
+            "--dropout: 1 is not at least 0 and below 1",
         ),
         ("gru --output x --dropout nan", "--dropout: nan is not"),
-        ("gru --output x --rate 0", "--rate: 0.0 is not a finite number above 0"),
+        ("gru --output x --rate 0", "--rate: 0 is not above 0 and at most 10"),
         ("gru --output x --rate nan", "--rate: nan is not"),
         ("gru --output x --rate inf", "--rate: inf is not"),
         ("gru --output x --rate fast", "--rate: invalid rate value: 'fast'"),
         (
             "gru --output x --length-penalty -1",
-            "--length-penalty: -1.0 is not a finite number from 0",
+            "--length-penalty: -1 is not from 0 to 30",
         ),
         ("gru --output x --length-penalty nan", "--length-penalty: nan is not"),
+        ("gru --length-penalty 100", "--length-penalty: 100 is not from 0 to 30"),
+        ("gru --length-penalty 1e400", "--length-penalty: 1e400 is not from 0 to 30"),
+        ("gru --rate 1e38", "--rate: 1e38 is not above 0 and at most 10"),
+        ("gru --seed 4294967296", "--seed: 4294967296 is not from 0 to 2147483647"),
+        ("gru --seed 1" + 30 * "0", "--seed: 1" + 30 * "0" + " is not from 0"),
+        ("gru --steps 1" + 12 * "0", "--steps: 1" + 12 * "0" + " is not from 1"),
+        ("gru --embedding 1000000", "--embedding: 1000000 is not from 1 to 65536"),
+        ("gru --beam 1000000", "--beam: 1000000 is not from 1 to 1000"),
+        ("lstm --layers 1000000", "--layers: 1000000 is not from 1 to 1000"),
+        ("gru --smoothing -0.1", "--smoothing: -0.1 is not at least 0 and below 1"),
     ],
 )
 def test_bad_options_are_named(options, message, capsys):
     with pytest.raises(SystemExit):
         multi30k.parser().parse_args(options.split())
     assert message in capsys.readouterr().err
+
+
+def test_the_largest_length_penalty_is_one_that_the_search_accepts(synthetic, tmp_path):
+    options = "--steps 1 --sentences 10 --length-penalty 30 --beam 2"
+    result = run(tmp_path / "run", model="gru", more=options)
+    assert result["arguments"]["length_penalty"] == 30
+
+
+def test_a_checkpoint_knows_the_arguments_of_its_run(tmp_path, synthetic):
+    """Other batches, but the same model: the folder's file of arguments is gone."""
+    run(tmp_path / "run", model="gru", more="--steps 1 --sentences 10")
+    (tmp_path / "run" / "arguments.json").unlink()
+    with pytest.raises(
+        ValueError,
+        match=r"checkpoint\.pt is of another training: its argument batch_size is 8, here 4",
+    ):
+        run(
+            tmp_path / "run",
+            model="gru",
+            more="--steps 1 --sentences 10 --batch-size 4",
+        )
+
+
+def test_what_a_killed_run_left_is_removed_at_the_next_start(tmp_path, synthetic):
+    options = {"model": "gru", "more": "--steps 1 --sentences 10"}
+    run(tmp_path / "run", **options)
+    left = tmp_path / "run" / "weights.safetensors.0a1b2c3d.partial"
+    left.write_bytes(b"half")
+    other = tmp_path / "run" / "notes.partial"
+    other.write_bytes(b"not ours")
+    multi30k.Run(
+        "multi30k",
+        multi30k.make_trainer(load_corpus(10), arguments(tmp_path / "run", **options)),
+        arguments(tmp_path / "run", **options),
+        [],
+        ("beam", "length_penalty"),
+    )
+    assert not left.exists()
+    assert other.exists()
 
 
 def test_no_data_is_refused_before_training(tmp_path, monkeypatch):
