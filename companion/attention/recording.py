@@ -52,22 +52,27 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 def _recorded_methods(
     module: Attention, found: list[Tensor]
 ) -> dict[str, Callable[..., Any]]:
-    """Methods to shadow those of a module: ``weights`` stores its result, all others use it."""
-    weights_of = module.weights
+    """Methods to shadow those of a module: ``weights`` stores its result, the others use it.
 
-    def weights(*args: Any, **named: Any) -> Tensor:
-        result = weights_of(*args, **named)
-        found.append(result.detach())
-        return result
-
+    They are partials and not closures: a deep copy of one refers to the copied module.
+    """
     methods: dict[str, Any] = {
-        "weights": weights,
+        "weights": partial(_store, module.weights, found),
         "attend": partial(Attention.attend, module),
         "forward": partial(Attention.forward, module),
     }
     for method in methods.values():
         method.records_weights = True  # so that copies of the module leave it out
     return methods
+
+
+def _store(
+    weights: Callable[..., Tensor], found: list[Tensor], *args: Any, **named: Any
+) -> Tensor:
+    """Call ``weights`` and append its result, detached."""
+    result = weights(*args, **named)
+    found.append(result.detach())
+    return result
 
 
 def _restore(module: Attention, before: dict[str, Any]) -> None:

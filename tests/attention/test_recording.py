@@ -5,6 +5,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from companion.attention import (
     Additive,
@@ -220,6 +221,20 @@ def test_copies_of_other_mechanisms_have_the_same_parameters_and_no_others(build
     assert all(torch.equal(a, b) and a is not b for a, b in pairs)
     methods = {"weights", "attend", "forward"}
     assert not any(methods & set(vars(part)) for part in other.modules())
+
+
+def test_a_copy_of_a_parametrized_module_is_independent():
+    """PyTorch copies such a module in a way of its own, which asks for no state."""
+    model, x = Caller(), torch.randn(1, 4, 3)
+    parametrize.register_parametrization(model.attention, "v", nn.Identity())
+    expected = model(x)
+    with record_weights(model) as maps:
+        other = copy.deepcopy(model)
+        with torch.no_grad():
+            model.attention.parametrizations.v.original.fill_(99.0)
+        torch.testing.assert_close(other(x), expected)
+    torch.testing.assert_close(other(x), expected)
+    assert maps == {"attention": []}
 
 
 # torch.compile
