@@ -1,4 +1,4 @@
-"""The package's own source code, shown in a notebook, so that the text cannot drift from what runs."""
+"""The package's own source code, shown in a notebook."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Source:
-    """Source code that a notebook renders with highlighting, and a terminal prints as it is."""
+    """Source code that a notebook highlights, and a terminal prints as it is."""
 
     def __init__(self, code: str):
         self.code = code
@@ -30,8 +30,8 @@ def show_source(*objects: Any) -> Source:
     Raises:
         TypeError: nothing is given, or something that has no Python source, such as an
             instance.
-        OSError: the source cannot be found, as that of code typed into plain Python or made
-            by ``exec``.
+        OSError: the source cannot be found, as that of code typed into plain Python or
+            made by ``exec``.
 
     Example:
         >>> print(str(show_source(show_source))[:15])

@@ -1,4 +1,4 @@
-"""The cost of a computation: its time, its memory, and its longest chain of dependent operations."""
+"""The cost of a computation: time, memory, longest chain of dependent operations."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def milliseconds(run: Callable[..., object], *inputs: object, rounds: int = 3) -> float:
-    """The shortest time of several that ``run(*inputs)`` takes on the CPU, in milliseconds.
+    """The shortest time that ``run(*inputs)`` takes on the CPU, in milliseconds.
 
-    It is the shortest because other work on the machine can only add to a time. Work that is
-    still queued on a GPU is not counted.
+    It is the shortest because other work on the machine can only add to a time. Work
+    that is still queued on a GPU is not counted.
 
     Args:
         run: the computation.
@@ -46,13 +46,14 @@ def milliseconds(run: Callable[..., object], *inputs: object, rounds: int = 3) -
 def longest_chain(result: Tensor) -> int:
     """The length of the longest chain of dependent operations that led to ``result``.
 
-    The operations of a chain are sequential, whatever the number of processors. The chain is
-    read from the graph of the backward pass, in which an input with a gradient counts as one
-    operation.
+    The operations of a chain are sequential, whatever the number of processors. The
+    chain is read from the graph of the backward pass, in which an input with a gradient
+    counts as one operation.
 
     Raises:
         TypeError: the result is not a tensor.
-        ValueError: there is no graph, because nothing that led to ``result`` has a gradient.
+        ValueError: there is no graph, because nothing that led to ``result`` has a
+            gradient.
 
     Example:
         >>> x = torch.ones(3, requires_grad=True)
@@ -63,8 +64,8 @@ def longest_chain(result: Tensor) -> int:
         raise TypeError(f"the result must be a tensor, not {type(result).__name__}")
     if result.grad_fn is None:
         raise ValueError(
-            "the result has no graph: none of its inputs requires a gradient, or it was "
-            "computed under no_grad"
+            "the result has no graph: none of its inputs requires a gradient, or it "
+            "was computed under no_grad"
         )
     length, stack = dict[object, int](), [result.grad_fn]
     while stack:
@@ -80,15 +81,15 @@ def longest_chain(result: Tensor) -> int:
 
 
 def peak_memory(run: Callable[..., object], *inputs: object) -> int:
-    """The peak of the bytes that ``run(*inputs)`` holds on the CPU, its result included.
+    """The most bytes that ``run(*inputs)`` holds on the CPU, its result included.
 
     ::
 
-        peak = max over time of Σ bytes of the blocks allocated since the start and still held
+        peak = max over time of Σ bytes of the blocks that are held
 
-    The allocations are those that PyTorch's profiler records, inside its kernels too. The
-    measurement therefore does not depend on memory that the allocator keeps for later.
-    Blocks from before the start do not count, even if they are freed.
+    The allocations are those that PyTorch's profiler records, inside its kernels too.
+    The measurement therefore does not depend on memory that the allocator keeps for
+    later. Blocks from before the start do not count, even if they are freed.
 
     Args:
         run: the computation.
@@ -102,7 +103,7 @@ def peak_memory(run: Callable[..., object], *inputs: object) -> int:
         4000
     """
     _check_callable(run)
-    # The profiler reads this when it is first used; without it, it prints to the terminal.
+    # The profiler reads this at its first use. Without it, it prints to the terminal.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = run(*inputs)  # held until the profile ends

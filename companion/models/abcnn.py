@@ -1,4 +1,4 @@
-"""ABCNN (Yin et al. 2016): a convolutional network for sentence pairs, with attention between the two."""
+"""ABCNN (Yin et al. 2016): convolution over pairs of sentences, with attention."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +23,7 @@ from companion.models.text_classifier import WordEncoder
 
 
 class SentenceStates(NamedTuple):
-    """One side of a batch of sentence pairs: a state for each word, and the mask of the words.
+    """One side of a batch of sentence pairs: a state for each word, and the word mask.
 
     Padding is on the right.
     """
@@ -33,7 +33,7 @@ class SentenceStates(NamedTuple):
 
 
 def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:
-    """ABCNN's attention matrix: the similarity of each word to each word of the other sentence.
+    """ABCNN's attention matrix: the similarity of the words of two sentences.
 
     ::
 
@@ -64,15 +64,15 @@ def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "
 
 
 class BCNN(nn.Module):
-    """A convolutional block without attention: a wide convolution, then the mean of each window.
+    """A block without attention: a wide convolution, then the mean of each window.
 
     ::
 
         p_i = tanh(W [v_{i−w+1}; …; v_i] + b),   i = 1 … s + w − 1
         v'_j = 1/w Σ_{k=j}^{j+w−1} p_k,          j = 1 … s
 
-    Both sentences share W and b. Words beyond either end are zero. Blocks can be stacked,
-    because a sentence keeps its length. The paper's *all-ap* is
+    Both sentences share W and b. Words beyond either end are zero. Blocks can be
+    stacked, because a sentence keeps its length. The paper's *all-ap* is
     :func:`~companion.attention.pooling.mean_pooling` of what :meth:`convolve` returns.
 
     Args:
@@ -85,8 +85,8 @@ class BCNN(nn.Module):
         ValueError: a size is below 1.
 
     Source: Yin et al. 2016, section 3.
-    Deviation: the paper pads both sentences to one length and takes the padding for words; here
-    s is each sentence's own length, so that padding changes nothing.
+    Deviation: the paper pads both sentences to one length and takes the padding for
+    words; here s is each sentence's own length, so that padding changes nothing.
 
     Example:
         >>> block, mask = BCNN(6, channels=5, width=3), torch.ones(2, 4).bool()
@@ -109,7 +109,7 @@ class BCNN(nn.Module):
     def stack(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[Tensor, Tensor]:
-        """The convolution's input, all feature maps concatenated: here the words alone."""
+        """The convolution's input, its feature maps concatenated: here words alone."""
         return left.states, right.states
 
     def convolve(
@@ -119,8 +119,8 @@ class BCNN(nn.Module):
 
         Raises:
             TypeError: a mask is not boolean.
-            ValueError: a sentence is empty or has padding before a word; or sizes, masks or
-                the two batches do not fit.
+            ValueError: a sentence is empty or has padding before a word; or sizes,
+                masks or the two batches do not fit.
         """
         check_sides(left, right, self.size)
         check_padding(left.mask, "the left side")
@@ -137,7 +137,7 @@ class BCNN(nn.Module):
     def pool(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """From phrases back to one vector a word: here the mean of each window of phrases."""
+        """From phrases back to one vector a word: here the mean of each window."""
         mean = 1 / self.width
         return self.window_sums(left, mean), self.window_sums(right, mean)
 
@@ -164,14 +164,14 @@ class BCNN(nn.Module):
 
 
 class ABCNN1(BCNN):
-    """Attention before the convolution: a second feature map says what each word matches, and where.
+    """Attention before the convolution: a feature map says what each word matches.
 
     ::
 
         F_0 = W_0 Aᵀ,   F_1 = W_0 A,   A = match_scores(left, right)
 
-    The columns of W_0 belong to the positions of the other sentence, so there is a maximum
-    length.
+    The columns of W_0 belong to the positions of the other sentence, so there is a
+    maximum length.
 
     Args:
         size, channels, width: as :class:`BCNN`.
@@ -181,8 +181,8 @@ class ABCNN1(BCNN):
         TypeError: a size is not an integer.
         ValueError: a size is below 1.
 
-    Source: Yin et al. 2016, section 4, with one row a word where the paper has one column.
-    Both sides share W_0, as in the authors' implementation.
+    Source: Yin et al. 2016, section 4, with one row a word where the paper has one
+    column. Both sides share W_0, as in the authors' implementation.
 
     Example:
         >>> block, mask = ABCNN1(6, 5, width=3, max_length=4), torch.ones(2, 4).bool()
@@ -228,15 +228,16 @@ class ABCNN1(BCNN):
 
 
 class ABCNN2(BCNN):
-    """Attention after the convolution: a window's phrases are weighted by how well they match.
+    """Attention after the convolution: each phrase is weighted by how well it matches.
 
     ::
 
-        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,   A = match_scores(left, right)
+        v'_j = Σ_{k=j}^{j+w−1} a_k p_k,   a_k = Σ_l A_kl,
+        A = match_scores(left, right)
 
-    The scores are those of phrases. The weights are sums of scores and are not normalised:
-    as in the paper, nothing divides by their sum or by w, and they grow with the length of
-    the other sentence.
+    The scores are those of phrases. The weights are sums of scores and are not
+    normalised: as in the paper, nothing divides by their sum or by w, and they grow
+    with the length of the other sentence.
 
     Args:
         size, channels, width: as :class:`BCNN`.
@@ -258,14 +259,14 @@ class ABCNN2(BCNN):
     def pool(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """The sum of each window of phrases, weighted by their match with the other sentence."""
+        """The sum of each window of phrases, each weighted by its match."""
         scores = match_scores(left, right)
         rows, columns = scores.sum(2, keepdim=True), scores.mT.sum(2, keepdim=True)
         return self.window_sums(left, rows), self.window_sums(right, columns)
 
 
 class ABCNN3(ABCNN1, ABCNN2):
-    """Attention before the convolution, as in :class:`ABCNN1`, and after it, as in :class:`ABCNN2`.
+    """Attention before and after the convolution, as in ABCNN-1 and in ABCNN-2.
 
     Args:
         size, channels, width, max_length: as :class:`ABCNN1`.
@@ -291,7 +292,7 @@ def _without_padding(states: Tensor, mask: Tensor) -> SentenceStates:
 
 
 class _SpreadEmbedding(Embedding):
-    """Word vectors with a standard deviation of 0.5, far enough apart for a match score."""
+    """Word vectors with a standard deviation of 0.5, far apart for a match score."""
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -300,11 +301,12 @@ class _SpreadEmbedding(Embedding):
 
 
 class PairClassifier(nn.Module):
-    """Classifies a pair of texts by comparing the two after each block of BCNN or ABCNN.
+    """Classifies pairs of texts by comparing the two after each block of BCNN or ABCNN.
 
     ::
 
-        left_0, right_0 = the words' vectors;   left_l, right_l = block_l(left_{l−1}, right_{l−1})
+        left_0, right_0 = the words' vectors
+        left_l, right_l = block_l(left_{l−1}, right_{l−1})
         x_l, y_l = the means of left_l and right_l
         logits = W [x_0 ∘ y_0; |x_0 − y_0|; …; x_L ∘ y_L; |x_L − y_L|] + b
 
@@ -312,8 +314,8 @@ class PairClassifier(nn.Module):
 
     Args:
         vocabulary_size: how many words there are.
-        blocks: blocks of :class:`BCNN` or its subclasses, each reading as many features as the
-            one before it has channels.
+        blocks: blocks of :class:`BCNN` or its subclasses, each reading as many features
+            as the one before it has channels.
         classes: how many classes there are.
 
     Raises:
@@ -321,12 +323,14 @@ class PairClassifier(nn.Module):
         ValueError: a number is below 1, there is no block, or two blocks do not fit.
 
     Source: Yin et al. 2016, section 3, whose *all-ap* is the mean here.
-    Deviation: the paper gives the means themselves to the output layer; ours gets products
-    and distances, because a linear layer over two vectors cannot compare them.
-    Deviation: the paper takes the mean of the phrases; ours is the mean of the pooled block,
-    because otherwise the pooling of a single block of ABCNN-2 would change nothing.
-    Deviation: the paper's word vectors are word2vec's; ours are learned, and initialised with
-    a standard deviation of 0.5, because the match score tells words apart by their distance.
+    Deviation: the paper gives the means themselves to the output layer; ours gets
+    products and distances, because a linear layer over two vectors cannot compare them.
+    Deviation: the paper takes the mean of the phrases; ours is the mean of the pooled
+    block, because otherwise the pooling of a single block of ABCNN-2 would change
+    nothing.
+    Deviation: the paper's word vectors are word2vec's; ours are learned, and
+    initialised with a standard deviation of 0.5, because the match score tells words
+    apart by their distance.
 
     Example:
         >>> classifier = PairClassifier(11, [BCNN(6, 5, 3), BCNN(5, 4, 3)], classes=2)
@@ -341,8 +345,8 @@ class PairClassifier(nn.Module):
         for block, following in pairwise(blocks):
             if following.size != block.convolution.out_channels:
                 raise ValueError(
-                    f"a block of {block.convolution.out_channels} channels is followed by "
-                    f"one that reads {following.size} features"
+                    f"a block of {block.convolution.out_channels} channels is followed "
+                    f"by one that reads {following.size} features"
                 )
         self.blocks = nn.ModuleList(blocks)
         self.encoder = WordEncoder(vocabulary_size, blocks[0].size, _SpreadEmbedding)
@@ -356,8 +360,8 @@ class PairClassifier(nn.Module):
 
         Raises:
             TypeError: the tokens are not integers.
-            ValueError: a text is empty, has padding before a word, or a token outside the
-                vocabulary; or there are not as many left texts as right ones.
+            ValueError: a text is empty, has padding before a word, or a token outside
+                the vocabulary; or there are not as many left texts as right ones.
         """
         check_pairs("left", left, "right sentences", right)
         sides = (

@@ -1,4 +1,4 @@
-"""Readers that answer a question with a word of a document: attention sum, and attention over attention."""
+"""Readers answer a question with a word of a document, to which attention points."""
 
 from abc import ABC, abstractmethod
 
@@ -15,7 +15,7 @@ from companion.layers.recurrent import run_packed, source_mask
 
 
 class Reader(nn.Module, ABC):
-    """Reads document and question with a bidirectional GRU each, to point to the answer's positions.
+    """Encodes document and question, and points to the positions of the answer.
 
     ::
 
@@ -25,7 +25,8 @@ class Reader(nn.Module, ABC):
     A subclass writes :meth:`attend`. The embedding E is common to both texts.
 
     Args:
-        vocabulary_size, embedding_size: how many words there are, and features of a word.
+        vocabulary_size, embedding_size: how many words there are, and features of a
+            word.
         size: features of a state, both directions together.
 
     Raises:
@@ -53,17 +54,18 @@ class Reader(nn.Module, ABC):
         question: Float[Tensor, "b m d"],
         question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The weights of the document's positions, from both texts' states and word masks."""
+        """The weights of the document's positions, from the states of both texts."""
 
     def forward(
         self, document: Int[Tensor, "b n"], question: Int[Tensor, "b m"]
     ) -> Float[Tensor, "b n"]:
-        """The probability that the answer is at each position of the document; they sum to 1.
+        """The probability that the answer is at each position of the document.
 
         Raises:
             TypeError: the tokens are not integers.
-            ValueError: a document or a question is empty, has padding before a word, or a
-                token outside the vocabulary; or there are not as many questions as documents.
+            ValueError: a document or a question is empty, has padding before a word, or
+                a token outside the vocabulary; or there are not as many questions as
+                documents.
         """
         document_mask, question_mask = source_mask(document), source_mask(question)
         check_pairs("documents", document, "questions", question)
@@ -85,8 +87,9 @@ class AttentionSum(Reader):
 
         u = [→h_m; ←h_1],   s = softmax over the document of h_iᵀ u
 
-    →h and ←h are the question's states in both directions. The probability of a word is the
-    :func:`~companion.attention.attention_over_attention.pointer_sum` of s over its positions.
+    →h and ←h are the question's states in both directions. The probability of a word is
+    the :func:`~companion.attention.attention_over_attention.pointer_sum` of s over its
+    positions.
 
     Args:
         vocabulary_size, embedding_size, size: as :class:`Reader`.
@@ -122,14 +125,14 @@ class AttentionSum(Reader):
 
 
 class AttentionMean(Reader):
-    """Each word of the question is a query, and the mean of their weights is the answer.
+    """Each word of the question is a query, and their weights are averaged.
 
     ::
 
         M = h_document h_questionᵀ,   s = mean over t of the softmax of M_it over i
 
-    This is attention over attention without the second attention, as a baseline. It is in no
-    paper.
+    This is attention over attention without the second attention, as a baseline. It is
+    in no paper.
 
     Args:
         vocabulary_size, embedding_size, size: as :class:`Reader`.
@@ -178,7 +181,7 @@ class AttentionOverAttention(Reader):
     Source: Cui et al. 2017, section 3.
 
     Example:
-        >>> reader = AttentionOverAttention(vocabulary_size=11, embedding_size=5, size=6)
+        >>> reader = AttentionOverAttention(11, embedding_size=5, size=6)
         >>> document, question = torch.tensor([[4, 7, 5, 4]]), torch.tensor([[9, 5]])
         >>> reader(document, question).shape
         torch.Size([1, 4])
@@ -191,7 +194,7 @@ class AttentionOverAttention(Reader):
         question: Float[Tensor, "b m d"],
         question_mask: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n"]:
-        """The sum of the weights that the question's words give, each with its own weight.
+        """The weighted sum of the weights that the question's words give.
 
         Raises:
             TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.

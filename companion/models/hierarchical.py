@@ -1,4 +1,4 @@
-"""Hierarchical attention (Yang et al. 2016): attention over words, then attention over sentences."""
+"""Hierarchical attention (Yang et al. 2016): over words, and then over sentences."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +14,7 @@ from companion.models.text_classifier import Classifier, PoolingFunction
 
 
 class HierarchicalEncoder(nn.Module):
-    """States of a document's sentences, each of which is first encoded and pooled to one vector.
+    """States of a document's sentences, each first encoded and pooled to one vector.
 
     ::
 
@@ -29,8 +29,8 @@ class HierarchicalEncoder(nn.Module):
         pooling: makes one vector of ``size`` features of them, as in
             :class:`~companion.models.text_classifier.Classifier`.
         size: features of a sentence's vector.
-        sentence_size: features of a sentence's state, both directions together; ``size``
-            if not given.
+        sentence_size: features of a sentence's state, both directions together;
+            ``size`` if not given.
 
     Raises:
         TypeError: a size is not an integer.
@@ -69,8 +69,8 @@ class HierarchicalEncoder(nn.Module):
 
         Raises:
             TypeError: the documents are not integers.
-            ValueError: a document has no words, a sentence has padding before a word, or a
-                token is outside the vocabulary.
+            ValueError: a document has no words, a sentence has padding before a word,
+                or a token is outside the vocabulary.
         """
         has_words, mask = sentence_masks(documents)
         vectors = self.pooling(*self.words(documents[has_words]))  # (sentences, d)
@@ -80,29 +80,32 @@ class HierarchicalEncoder(nn.Module):
 
 
 class HierarchicalAttention(Classifier):
-    """HAN: classifies a document by attention over the words of each sentence and over the sentences.
+    """HAN: classifies documents by attention over words and attention over sentences.
 
     ::
 
-        h_it = BiGRU(x_it),   α_it = softmax_t(u_wᵀ tanh(W_w h_it + b_w)),   s_i = Σ_t α_it h_it
-        h_i = BiGRU(s_i),     α_i = softmax_i(u_sᵀ tanh(W_s h_i + b_s)),     v = Σ_i α_i h_i
+        h_it = BiGRU(x_it),   α_it = softmax_t(u_wᵀ tanh(W_w h_it + b_w))
+        s_i = Σ_t α_it h_it
+        h_i = BiGRU(s_i),     α_i = softmax_i(u_sᵀ tanh(W_s h_i + b_s))
+        v = Σ_i α_i h_i
         logits = W_c dropout(v) + b_c
 
     Args:
-        vocabulary_size, embedding_size: how many words there are, and features of a word; the
-            paper has 200.
-        size: features of a word's state h_it, both directions together; the paper has 100.
+        vocabulary_size, embedding_size: how many words there are, and features of a
+            word; the paper has 200.
+        size: features of a word's state h_it, both directions together; the paper has
+            100.
         classes: how many classes there are.
         dropout: the probability that a feature of v is zeroed in training.
-        sentence_size: features of a sentence's state h_i, both directions together; ``size``
-            if not given.
+        sentence_size: features of a sentence's state h_i, both directions together;
+            ``size`` if not given.
         word_attention_size: features of u_w; ``size`` if not given.
         sentence_attention_size: features of u_s; ``sentence_size`` if not given.
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: a size is below 1, that of a state is odd, or ``dropout`` is not between 0
-            and 1.
+        ValueError: a size is below 1, that of a state is odd, or ``dropout`` is not
+            between 0 and 1.
 
     Source: Yang et al. 2016, section 2, equations (1) to (11).
     Deviation: the paper has no dropout; ours is off by default.
@@ -143,9 +146,10 @@ class HierarchicalAttention(Classifier):
     def attention_maps(
         self, documents: Int[Tensor, "b s n"]
     ) -> tuple[Float[Tensor, "b s n"], Float[Tensor, "b s"]]:
-        """The weight of each word in its sentence, and of each sentence in its document.
+        """The weight of each word in its sentence, and each sentence in its document.
 
-        Both are at the positions of the input: padding and sentences without words have 0.
+        Both are at the positions of the input: padding and sentences without words have
+        0.
 
         Raises:
             TypeError, ValueError: as :meth:`HierarchicalEncoder.forward`.
@@ -163,7 +167,7 @@ class HierarchicalAttention(Classifier):
 
 
 def _pooling(size: int, attention_size: int | None) -> AttentionPooling:
-    """The paper's attention over states of ``size`` features: HiddenDot and a learned query."""
+    """The paper's attention over states: HiddenDot with a learned query."""
     attention_size = size if attention_size is None else attention_size
     return AttentionPooling(HiddenDot(size, attention_size), attention_size)
 
@@ -171,10 +175,10 @@ def _pooling(size: int, attention_size: int | None) -> AttentionPooling:
 def sentence_masks(
     documents: Int[Tensor, "b s n"],
 ) -> tuple[Bool[Tensor, "b s"], Bool[Tensor, "b s"]]:
-    """Which sentences have words; and the same for documents without their empty sentences.
+    """Which sentences have words; and the same once the empty ones are left out.
 
-    In the second mask a document's sentences come first, without gaps, so the two select the
-    same sentences in the same order.
+    In the second mask a document's sentences come first, without gaps, so the two
+    select the same sentences in the same order.
 
     Raises:
         TypeError: the documents are not integers.

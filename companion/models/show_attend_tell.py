@@ -1,4 +1,4 @@
-"""Show, attend and tell (Xu et al. 2015): an image becomes a grid of annotations, and the grid a caption."""
+"""Show, attend and tell (Xu et al. 2015): captions by attention to image regions."""
 
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -23,17 +23,18 @@ _IMAGE, _GRID, _COORDINATE = (1, 32, 32), 8, 6.0
 
 
 class ImageEncoder(nn.Module):
-    """A convolutional network from a 32 × 32 image to one vector for each region of an 8 × 8 grid.
+    """A convolutional network from a 32 × 32 image to a vector for each of 64 regions.
 
     ::
 
-        pool(ReLU(conv 3×3(x))),   pool(ReLU(conv 3×3(·))),   [ReLU(conv 1×1(·)); row; column]
+        y = pool(ReLU(conv 3×3(x))),   z = pool(ReLU(conv 3×3(y)))
+        a = [ReLU(conv 1×1(z)); row; column]
 
-    The 64 regions come row by row. The receptive field of a region is its own 4 × 4 pixels
-    and three more on each side, so attention to a region is attention to that part of the
-    image. The last two of the ``size`` features are the region's row and column, from −6
-    to 6, because attention itself does not know positions. Values as small as the other
-    features would hardly tell neighbouring regions apart.
+    The regions form a grid of 8 × 8, row by row. The receptive field of a region is its
+    own 4 × 4 pixels and three more on each side, so attention to a region is attention
+    to that part of the image. The last two of the ``size`` features are the region's
+    row and column, from −6 to 6, because attention itself does not know positions.
+    Values as small as the other features would hardly tell neighbouring regions apart.
 
     Args:
         size: features of an annotation, row and column included.
@@ -42,8 +43,8 @@ class ImageEncoder(nn.Module):
         TypeError: ``size`` is not an integer.
         ValueError: ``size`` is below 3, or images have another size than 1 × 32 × 32.
 
-    Deviation: Xu et al. 2015 use a large network (VGG) trained on photographs, ours is small
-    enough to train in a chapter.
+    Deviation: Xu et al. 2015 use a large network (VGG) trained on photographs, ours is
+    small enough to train in a chapter.
 
     Example:
         >>> annotations, mask = ImageEncoder(16)(torch.rand(2, 1, 32, 32))
@@ -90,7 +91,7 @@ class ImageEncoder(nn.Module):
 
 
 class CaptionerState(NamedTuple):
-    """Between two time steps: the LSTM's h and c, the image, and the last context and attention.
+    """Between time steps: the LSTM's h and c, the image, last context and attention.
 
     Context and attention are zero before the first step.
     """
@@ -104,7 +105,7 @@ class CaptionerState(NamedTuple):
 
 
 class CaptionOutput(nn.Module):
-    """The deep output layer: logits of the next word from previous word, state and context.
+    """The deep output layer: logits from the previous word, the state and the context.
 
     ::
 
@@ -156,33 +157,38 @@ class CaptionOutput(nn.Module):
 
 
 class Captioner(nn.Module):
-    """An LSTM decoder with soft attention over the regions of an image, and a gate on the context.
+    """An LSTM decoder with soft attention over an image's regions, and a gated context.
 
     ::
 
-        h_0 = tanh(W_h ā + b_h),   c_0 = tanh(W_c ā + b_c),   ā = mean of the annotations a_i
-        α_t = masked_softmax(f_att(h_{t−1}, a)),   β_t = σ(f_β(h_{t−1})),   ẑ_t = β_t Σ_i α_ti a_i
+        ā = mean of the annotations a_i
+        h_0 = tanh(W_h ā + b_h),   c_0 = tanh(W_c ā + b_c)
+        α_t = masked_softmax(f_att(h_{t−1}, a)),   β_t = σ(f_β(h_{t−1}))
+        ẑ_t = β_t Σ_i α_ti a_i
         h_t, c_t = LSTM([y_{t−1}; ẑ_t], h_{t−1}, c_{t−1})
         p(y_t) = softmax(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t))
 
-    The gate β_t is a scalar, as in the paper: it scales the context as a whole. A target is
-    written like a translation, so the searches of :mod:`companion.decoding` and
-    :class:`~companion.models.seq2seq.EncoderDecoder` take a captioner as it is.
+    The gate β_t is a scalar, as in the paper: it scales the context as a whole. A
+    target is written like a translation, so the searches of :mod:`companion.decoding`
+    and :class:`~companion.models.seq2seq.EncoderDecoder` take a captioner as it is.
 
     Args:
-        vocabulary_size, embedding_size: the caption's words, and features of their vectors.
+        vocabulary_size, embedding_size: the caption's words, and features of their
+            vectors.
         hidden_size: features of h and c.
         source_size: features of an annotation a_i.
         attention: f_att, for queries of ``hidden_size`` features. In the paper it is
-            :class:`~companion.attention.additive.Additive`; a Gumbel-softmax serves as well.
+            :class:`~companion.attention.additive.Additive`; a Gumbel-softmax serves as
+            well.
 
     Raises:
-        TypeError: a size is not an integer, or the attention is not an ``attention_type``.
+        TypeError: a size is not an integer, or the attention is not an
+            ``attention_type``.
         ValueError: a size is below 1.
 
     Source: Xu et al. 2015, sections 3.1.2 and 4.2.1.
-    Deviation: the paper applies dropout, ours does not, because the book's captioners are
-    too small to need it.
+    Deviation: the paper applies dropout, ours does not, because the book's captioners
+    are too small to need it.
     Deviation: PyTorch's LSTM adds two bias vectors, of which one would do.
 
     Example:
@@ -224,8 +230,8 @@ class Captioner(nn.Module):
 
         Raises:
             TypeError: the mask is not boolean.
-            ValueError: the annotations are not ``(b, k, source_size)``, there is no region,
-                or the mask is not ``(b, k)``.
+            ValueError: the annotations are not ``(b, k, source_size)``, there is no
+                region, or the mask is not ``(b, k)``.
         """
         check_source(annotations, mask, self.W_h.in_features)
         visible = mask[..., None].to(annotations.dtype)
@@ -251,7 +257,7 @@ class Captioner(nn.Module):
     ) -> SampledAttention:
         """Soft attention to every region. Nothing is sampled, so ``log_prob`` is 0."""
         weights = self.attention.weights(
-            query, memory.key, memory.mask[:, None], position
+            query, memory.key, memory.query_mask, position
         )  # (b, 1, k)
         log_prob = torch.zeros_like(weights[..., 0])
         return SampledAttention(weights, log_prob, entropy(weights))
@@ -259,7 +265,7 @@ class Captioner(nn.Module):
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: CaptionerState
     ) -> CaptionerState:
-        """One time step: attend with h_{t−1}, then update the LSTM with E y_{t−1} and ẑ_t."""
+        """One time step: attend with h_{t−1}, then update with E y_{t−1} and ẑ_t."""
         attended = self.attend(
             state.hidden[:, None], state.memory, state.position[:, None]
         )
@@ -274,7 +280,7 @@ class Captioner(nn.Module):
         )
 
     def step(self, token: Int[Tensor, " b"], state: CaptionerState) -> DecoderStep:
-        """Logits of the word after ``token``, the new state, and the weights of the regions."""
+        """Logits of the word after ``token``, the new state, the regions' weights."""
         embedded = self.embedding(token)
         state = self.recurrent_step(embedded, state)
         logits = self.output(state.hidden, embedded, state.context)
@@ -283,10 +289,11 @@ class Captioner(nn.Module):
     def trace(
         self, target: Int[Tensor, "b t"], state: CaptionerState
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
-        """Logits and attention of every time step, by teacher forcing: one query a step.
+        """Logits and attention of every time step, by teacher forcing.
 
         Raises:
-            ValueError: the target has no word, or there are not as many captions as images.
+            ValueError: the target has no word, or there are not as many captions as
+                images.
         """
         check_target(target, state.hidden)
         embedded = self.embedding(target)
@@ -312,14 +319,15 @@ class Captioner(nn.Module):
 
 
 class HardCaptioner(Captioner):
-    """A captioner with hard attention: in training, each step attends to one sampled region.
+    """A captioner with hard attention: in training it attends to one sampled region.
 
     At evaluation it attends to the most probable region.
     :meth:`~companion.models.show_attend_tell.Captioner.trace` returns what
     :func:`~companion.training.reinforce.reinforce_loss` needs.
 
     Args:
-        vocabulary_size, embedding_size, hidden_size, source_size: as :class:`Captioner`.
+        vocabulary_size, embedding_size, hidden_size, source_size: as
+            :class:`Captioner`.
         attention: a :class:`~companion.attention.hard.HardAttention`.
 
     Raises:
@@ -346,15 +354,15 @@ class HardCaptioner(Captioner):
         position: Int[Tensor, "b 1"],
     ) -> SampledAttention:
         """Attention to one sampled region."""
-        return self.attention(query, memory.key, memory.mask[:, None], position)
+        return self.attention(query, memory.key, memory.query_mask, position)
 
 
 def to_hard_attention(captioner: Captioner) -> HardCaptioner:
-    """A copy of a captioner with the same parameters that samples from its attention weights.
+    """A copy of a captioner that samples from its attention weights.
 
-    Soft attention is a good initialisation for hard attention, because REINFORCE refines a
-    trained attention far better than it finds one from scratch. The copy is in training mode
-    if the captioner is.
+    It has the same parameters. Soft attention is a good initialisation for hard
+    attention, because REINFORCE refines a trained attention far better than it finds
+    one from scratch. The copy is in training mode if the captioner is.
 
     Raises:
         TypeError: the captioner's attention is hard already.

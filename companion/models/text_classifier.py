@@ -1,4 +1,4 @@
-"""Text classifiers: an encoder, a pooling of its states into one vector, and one linear layer."""
+"""Text classifiers: an encoder, a pooling of its states, and one linear layer."""
 
 from collections.abc import Callable
 
@@ -49,8 +49,8 @@ class WordEncoder(nn.Module):
 
         Raises:
             TypeError: the tokens are not integers.
-            ValueError: a text is empty, has padding before a word, or a token outside the
-                vocabulary.
+            ValueError: a text is empty, has padding before a word, or a token outside
+                the vocabulary.
         """
         mask = source_mask(tokens)
         return self.embedding(tokens), mask
@@ -60,7 +60,8 @@ class GRUEncoder(nn.Module):
     """The hidden states of a GRU that reads the text from left to right.
 
     Args:
-        vocabulary_size, embedding_size: how many words there are, and features of a word.
+        vocabulary_size, embedding_size: how many words there are, and features of a
+            word.
         size: features of a hidden state.
 
     Raises:
@@ -106,8 +107,8 @@ class SelfAttentionEncoder(nn.Module):
         size: features of a word vector and of a state.
         heads: the number of heads, which divides ``size``.
         position: adds positions to the word vectors, as the modules of
-            :mod:`companion.layers.positional_encoding` do. One that changes the size goes
-            into an ``nn.Sequential`` with a linear layer that changes it back.
+            :mod:`companion.layers.positional_encoding` do. One that changes the size
+            goes into an ``nn.Sequential`` with a linear layer that changes it back.
 
     Raises:
         TypeError: a size is not an integer.
@@ -116,7 +117,8 @@ class SelfAttentionEncoder(nn.Module):
     Source: Su 2018.
     Deviation: his attention has no biases and no output matrix, and takes word vectors
     extended by their positions as they are; ours is
-    :class:`~companion.attention.multihead.MultiHeadAttention`, the book's standard form.
+    :class:`~companion.attention.multihead.MultiHeadAttention`, the book's standard
+    form.
     Deviation: padding is masked, so that it changes nothing.
 
     Example:
@@ -145,8 +147,8 @@ class SelfAttentionEncoder(nn.Module):
 
         Raises:
             TypeError: the tokens are not integers.
-            ValueError: as :meth:`WordEncoder.forward`, or ``position`` changes the size of
-                the vectors.
+            ValueError: as :meth:`WordEncoder.forward`, or ``position`` changes the size
+                of the vectors.
         """
         mask = source_mask(tokens)
         words = self.position(self.embedding(tokens))
@@ -162,12 +164,12 @@ class Classifier(nn.Module):
         logits = W dropout(pooling(encoder(x))) + b
 
     Args:
-        encoder: returns states and mask, as :class:`WordEncoder`, :class:`GRUEncoder` and
-            :class:`SelfAttentionEncoder` do.
+        encoder: returns states and mask, as :class:`WordEncoder`, :class:`GRUEncoder`
+            and :class:`SelfAttentionEncoder` do.
         pooling: makes one vector of ``size`` features of them. It is a function such as
             :func:`~companion.attention.pooling.mean_pooling`, or a module such as
-            :class:`~companion.attention.pooling.AttentionPooling`, whose parameters then
-            belong to the model.
+            :class:`~companion.attention.pooling.AttentionPooling`, whose parameters
+            then belong to the model.
         size: features of the pooled vector.
         classes: how many classes there are.
         dropout: the probability that a feature of the vector is zeroed in training.

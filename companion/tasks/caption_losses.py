@@ -1,4 +1,4 @@
-"""The losses of captioners, with soft attention and with hard attention, and the batches they take."""
+"""The losses of captioners, with soft and with hard attention, and their batches."""
 
 from typing import Any, NamedTuple
 
@@ -18,19 +18,21 @@ from companion.training.reinforce import (
     reward_to_go,
 )
 
-#: The most words of a caption, ``<eos>`` included. Nine names and "below" twice are twelve.
+#: The most words of a caption, ``<eos>`` included: nine names and "below" twice are 12.
 LONGEST = 20
 
 
 class CaptionBatch(NamedTuple):
-    """The annotations of images, and their captions from ``<bos>`` to ``<eos>``, padded."""
+    """The annotations of images, and their padded captions, ``<bos>`` to ``<eos>``."""
 
     annotations: Float[Tensor, "b k s"]
     target: Int[Tensor, "b t"]
 
 
 class CaptionerTrace(nn.Module):
-    """A captioner whose forward pass returns its attention, which the losses need, beside the logits.
+    """A captioner whose forward pass returns its attention beside the logits.
+
+    The losses need both.
 
     Args:
         captioner: a decoder with ``start`` and ``trace``, such as
@@ -44,13 +46,18 @@ class CaptionerTrace(nn.Module):
     def forward(
         self, batch: CaptionBatch
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
-        """Logits of the word after each word of the captions, and the attention of each step."""
+        """The logits of the next words, and the attention of each time step."""
         state = start_captions(self.captioner, batch.annotations)
         return self.captioner.trace(batch.target[:, :-1], state)
 
 
 def start_captions(captioner: Any, annotations: Float[Tensor, "b k s"]) -> Any:
-    """The captioner's state before the first word; every region may be attended to."""
+    """The captioner's state before the first word; every region may be attended to.
+
+    Args:
+        captioner: has ``start(annotations, mask)``.
+        annotations: those of a batch of images.
+    """
     mask = torch.ones_like(annotations[..., 0], dtype=torch.bool)
     return captioner.start(annotations, mask)
 
@@ -58,7 +65,7 @@ def start_captions(captioner: Any, annotations: Float[Tensor, "b k s"]) -> Any:
 def _rewards(
     model: nn.Module, batch: CaptionBatch
 ) -> tuple[Float[Tensor, "b t"], Bool[Tensor, "b t"], SampledAttention]:
-    """The log-probability of each word, zero for padding; the mask of the words; the attention."""
+    """The log-probability of each word, 0 at padding; the word mask; the attention."""
     logits, attended = model(batch)
     following = batch.target[:, 1:]
     reward = -cross_entropy(
@@ -68,14 +75,15 @@ def _rewards(
 
 
 class SoftAttentionLoss:
-    """The loss of a captioner with differentiable attention: soft attention or a Gumbel-softmax.
+    """The loss of a captioner with differentiable attention: soft, or a Gumbel-softmax.
 
     ::
 
-        total = Σ over captions of − log p(y | a) + λ Σ_i (1 − Σ_t α_ti)²,   count = N words
+        total = Σ over captions of − log p(y | a) + λ Σ_i (1 − Σ_t α_ti)²
+        count = N words
 
-    The mean is over words, as in all losses here, where the paper's is over captions; that
-    changes only the scale.
+    The mean is over words, as in all losses here, where the paper's is over captions;
+    that changes only the scale.
 
     Args:
         penalty: λ, the weight of the doubly stochastic penalty.
@@ -101,17 +109,19 @@ class SoftAttentionLoss:
 
 
 class HardAttentionLoss:
-    """The loss of a captioner with sampled attention: cross-entropy, and REINFORCE for the samples.
+    """The loss of a captioner with sampled attention: cross-entropy and REINFORCE.
 
     ::
 
-        total = Σ over captions of − log p(y | s, a) − Σ_t [λ_r (R_t − b_t) log α_{t,s_t} + λ_e H_t]
+        total = Σ over captions of − log p(y | s, a)
+                                   − Σ_t [λ_r (R_t − b_t) log α_{t,s_t} + λ_e H_t]
         count = N words
 
-    R_t is the reward to go, in log-probability. b_t is its moving average over the previous
-    batches, which changes only while the model trains. It is no part of a checkpoint, because
-    it is learned again in a few dozen steps. Of several processes each has its own: the
-    gradient stays unbiased, but the numbers differ from those of a single process.
+    R_t is the reward to go, in log-probability. b_t is its moving average over the
+    previous batches, which changes only while the model trains. It is no part of a
+    checkpoint, because it is learned again in a few dozen steps. Of several processes
+    each has its own: the gradient stays unbiased, but the numbers differ from those of
+    a single process.
 
     Args:
         policy_weight: λ_r, the weight of REINFORCE.
@@ -123,8 +133,8 @@ class HardAttentionLoss:
 
     Source: Xu et al. 2015, section 4.1.
     Deviation: the paper's R is the reward of the whole caption; ours is
-    :func:`~companion.training.reinforce.reward_to_go`, because it has the same expectation
-    and a lower variance.
+    :func:`~companion.training.reinforce.reward_to_go`, because it has the same
+    expectation and a lower variance.
     """
 
     def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):

@@ -1,4 +1,4 @@
-"""The captioning task of chapter 4: scenes of digits, a training recipe, and two measures."""
+"""Captioning as a task: scenes of digits, a training recipe, and two measures."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -36,9 +36,9 @@ class Localisation(NamedTuple):
     """How well attention finds each digit just before its name: means over the names.
 
     ``inside`` is the fraction of the weight in the digit's bounding box (attention
-    correctness, Liu et al. 2017), ``near`` the fraction within two pixels of it. ``hits`` is
-    the fraction of names for which the region with the largest weight touches the box (the
-    pointing game of Zhang et al. 2016).
+    correctness, Liu et al. 2017), ``near`` the fraction within two pixels of it.
+    ``hits`` is the fraction of names for which the region with the largest weight
+    touches the box (the pointing game of Zhang et al. 2016).
     """
 
     inside: float
@@ -47,10 +47,11 @@ class Localisation(NamedTuple):
 
 
 class Captioning:
-    """Training and test scenes as a fixed encoder represents them, and the scores of captioners.
+    """Scenes as a fixed encoder represents them, and the scores of captioners on them.
 
-    The encoder sees each image once, so that a step of training costs only the decoder's part.
-    A captioner is a decoder such as :class:`~companion.models.show_attend_tell.Captioner`.
+    The encoder sees each image once, so that a step of training costs only the
+    decoder's part. A captioner is a decoder such as
+    :class:`~companion.models.show_attend_tell.Captioner`.
 
     Args:
         encoder: from images to annotations and a mask; it is not trained.
@@ -129,7 +130,7 @@ class Captioning:
         return float(np.mean([caption == truth for caption, truth in pairs]))
 
     def localisation(self, captioner: Any) -> Localisation:
-        """How well its attention finds the digits of the test images, by teacher forcing."""
+        """How well its attention finds the digits, by teacher forcing."""
         device, model = next(captioner.parameters()).device, CaptionerTrace(captioner)
         maps, scores = list[Tensor](), list[list[Tensor]]()
         with evaluating(captioner):

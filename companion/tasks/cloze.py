@@ -1,4 +1,4 @@
-"""Cloze questions, as in chapter 10: vocabulary, batches, a training recipe, and accuracy."""
+"""Cloze questions as a task: vocabulary, batches, a training recipe, and accuracy."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _AT_ONCE = 256  # questions that are answered together
 
 
 class ClozeBatch(NamedTuple):
-    """A batch of questions: the reader's two inputs, the candidates, and the correct answer."""
+    """A batch of questions: the reader's two inputs, the candidates, and the answer."""
 
     document: Int[Tensor, "b n"]
     question: Int[Tensor, "b m"]
@@ -28,16 +28,21 @@ class ClozeBatch(NamedTuple):
 
 
 def answer_loss(reader: nn.Module, batch: ClozeBatch) -> Loss:
-    """The negative log-probability of the answers, each summed over the answer's positions.
+    """The negative log-probability of the answers, each summed over its positions.
 
     ::
 
-        total = − Σ_i log P(answer_i),   P(w) = Σ_{j: x_j = w} s_j,   count = N questions
+        total = − Σ_i log P(answer_i),   P(w) = Σ_{j: x_j = w} s_j
+        count = N questions
 
-    x_j is the word at position j of the document. The reader's s_j are probabilities already,
-    so no softmax follows. A P below the smallest normal number of its format counts as that
-    number, so that loss and gradient stay finite. In float16 a small s_j can still overflow
-    the gradient.
+    x_j is the word at position j of the document. The reader's s_j are probabilities
+    already, so no softmax follows. A P below the smallest normal number of its format
+    counts as that number, so that loss and gradient stay finite. In float16 a small s_j
+    can still overflow the gradient.
+
+    Args:
+        reader: from documents and questions to the weights of the documents' positions.
+        batch: the questions with their answers.
 
     Source: Kadlec et al. 2016, section 3; Cui et al. 2017, section 3.
     """
@@ -49,10 +54,11 @@ def answer_loss(reader: nn.Module, batch: ClozeBatch) -> Loss:
 
 
 class Cloze:
-    """Training and test questions, and the accuracy of readers. It depends on no reader.
+    """Questions to train and test on, and the accuracy of readers on them.
 
-    A reader is called with documents and questions, and returns the weights of the document's
-    positions, as :class:`~companion.models.attention_readers.Reader` does.
+    It depends on no reader. A reader is called with documents and questions, and
+    returns the weights of the document's positions, as
+    :class:`~companion.models.attention_readers.Reader` does.
 
     Args:
         train: the questions to train on.
@@ -72,8 +78,8 @@ class Cloze:
         """A batch of these questions.
 
         Raises:
-            ValueError: an answer is not in its document or not among the candidates, or a
-                candidate is in no training question.
+            ValueError: an answer is not in its document or not among the candidates, or
+                a candidate is in no training question.
         """
         for row, question in enumerate(questions):
             self._check(question, row)
@@ -90,17 +96,19 @@ class Cloze:
         if answer not in question.document or answer not in candidates:
             raise ValueError(
                 f"the answer {answer!r} of question {row} (from 0) must be one of the "
-                f"document's {len(question.document)} words and of the candidates {candidates}"
+                f"document's {len(question.document)} words and of the candidates "
+                f"{candidates}"
             )
         if UNK in self.words.encode(candidates):
             raise ValueError(
-                f"of the candidates {candidates} of question {row} (from 0) one is unknown"
+                f"of the candidates {candidates} of question {row} (from 0) one is "
+                f"unknown"
             )
 
     def train(
         self, reader: nn.Module, steps: int, learning_rate: float = 2e-2, seed: int = 0
     ) -> list[Record]:
-        """Train by the book's recipe, with batches of 32 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 32 in the seed's order.
 
         Returns:
             A record every 50 steps, with the accuracy on the test set.

@@ -1,4 +1,4 @@
-"""A copying task with short and long paths: passages of text, each followed by a copy of itself."""
+"""A copying task: passages of text, each followed by a copy of itself."""
 
 from collections.abc import Sequence
 from math import log
@@ -21,19 +21,19 @@ _AT_ONCE = 64  # passages that are measured together
 
 
 class BitsPerCharacter(NamedTuple):
-    """The cross-entropy of a character in bits, −log₂ p: in new text, and in copied text."""
+    """The cross-entropy of a character in bits, −log₂ p, in new and in copied text."""
 
     new: float
     copied: float
 
 
 class Copying:
-    """Training and test passages, each followed by its copy, and the scores of language models.
+    """Passages, each followed by its copy, and the scores of language models on them.
 
-    ``gap`` separators are between a passage and its copy. For passages of n characters, the
-    position that predicts a copied character is therefore n + gap − 1 positions after the
-    original. It depends on no model: one is called with tokens, and returns at each position
-    the logits of the next token.
+    ``gap`` separators are between a passage and its copy. For passages of n characters,
+    the position that predicts a copied character is therefore n + gap − 1 positions
+    after the original. It depends on no model: one is called with tokens, and returns
+    at each position the logits of the next token.
 
     Args:
         train: the passages to train on.
@@ -41,8 +41,8 @@ class Copying:
         gap: how many separators there are.
 
     Raises:
-        ValueError: the passages have different lengths or fewer than 2 characters, there are
-            none to train or to test on, or the gap is below 1.
+        ValueError: the passages have different lengths or fewer than 2 characters,
+            there are none to train or to test on, or the gap is below 1.
 
     Example:
         >>> task = Copying(["abc", "bca"], ["cab"])
@@ -53,8 +53,8 @@ class Copying:
     def __init__(self, train: Sequence[str], test: Sequence[str], gap: int = 1):
         if not train or not test:
             raise ValueError(
-                f"{len(train)} passages to train on and {len(test)} to test on: both need "
-                f"at least one"
+                f"{len(train)} passages to train on and {len(test)} to test on: both "
+                f"need at least one"
             )
         lengths = {len(passage) for passage in (*train, *test)}
         if len(lengths) != 1 or min(lengths) < 2:
@@ -75,7 +75,7 @@ class Copying:
     def train(
         self, model: nn.Module, steps: int, learning_rate: float = 0.02, seed: int = 0
     ) -> list[Record]:
-        """Train by the book's recipe, with batches of 8 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 8 in the seed's order.
 
         Returns:
             A record every 50 steps, with the bits per character of the test set.
@@ -94,7 +94,7 @@ class Copying:
         )
 
     def bits_per_character(self, model: nn.Module) -> BitsPerCharacter:
-        """The mean cross-entropy of the test passages' characters, in the original and in the copy.
+        """The mean cross-entropy of test characters, in the original and in the copy.
 
         The first character of a passage is left out, because nothing predicts it.
         """

@@ -1,4 +1,4 @@
-"""Pretraining of an image encoder: it learns to detect digits before it serves a captioner."""
+"""Pretraining of an image encoder, which learns to detect digits."""
 
 from math import isqrt
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _BATCH_SIZE = 16
 
 
 class DigitDetector(nn.Module):
-    """An encoder with a linear layer, which classifies each region as one of the digits or background.
+    """An encoder and a linear layer that classifies each region: digit or background.
 
     Pretraining keeps the encoder and discards the layer.
 
@@ -53,9 +53,10 @@ class DetectionBatch(NamedTuple):
 
 
 def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
-    """For each region of a grid, row by row, the digit whose box contains it, or ``BACKGROUND``.
+    """For each region of a grid the digit whose box contains it, or ``BACKGROUND``.
 
-    Every digit of 8 pixels contains at least one region of a grid of 8 × 8.
+    The regions come row by row. Every digit of 8 pixels contains at least one region of
+    a grid of 8 × 8.
 
     Args:
         scenes: images with captions and boxes.
@@ -84,7 +85,7 @@ def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
 
 
 class DetectionBatches:
-    """Batches for a :class:`DigitDetector`: at each step new scenes of one to nine digits.
+    """Batches for a :class:`DigitDetector`: new scenes at each step, of 1 to 9 digits.
 
     ``batches[step]`` depends on the step and the arguments alone.
 
@@ -117,6 +118,10 @@ def detection_loss(model: nn.Module, batch: DetectionBatch) -> Loss:
 
         total = − Σ_i w_i log p(label_i),   w_i = 0.1 for background, 1 for a digit
         count = N regions with a digit
+
+    Args:
+        model: a :class:`DigitDetector`.
+        batch: images and their labels.
     """
     logits = to_float32(model(batch.images)).mT  # (b, 11, n)
     weight = logits.new_tensor([1.0] * len(NAMES) + [BACKGROUND_WEIGHT])
@@ -125,7 +130,7 @@ def detection_loss(model: nn.Module, batch: DetectionBatch) -> Loss:
 
 
 def pretrain_encoder(encoder: nn.Module, digits: Digits, steps: int) -> list[Record]:
-    """Train an encoder to detect digits; it gets no captions, hence neither words nor their order.
+    """Train an encoder to detect digits, without captions.
 
     This plays the part of the network that Xu et al. 2015 take, trained on labelled
     photographs. The encoder stays on its device.
@@ -139,8 +144,8 @@ def pretrain_encoder(encoder: nn.Module, digits: Digits, steps: int) -> list[Rec
         A record every 50 steps, with the loss.
 
     Raises:
-        ValueError: the encoder's regions form no square grid that divides the canvas; or as
-            :func:`companion.training.recipe.train`.
+        ValueError: the encoder's regions form no square grid that divides the canvas;
+            or as :func:`companion.training.recipe.train`.
         FloatingPointError: as :func:`companion.training.recipe.train`.
     """
     device = next(encoder.parameters()).device

@@ -1,4 +1,4 @@
-"""What chapters 5, 6 and 11 compare models by: one task, one recurrent model, one table."""
+"""How chapters 5, 6 and 11 compare models: one task, one baseline, one table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,15 +12,16 @@ from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 from companion.tasks.translation import TranslationTask
 
-#: The ranges of French words by which exact match is split. No number below a billion has
-#: more than 20.
+#: The ranges of French words by which exact match is split. No number below a billion
+#: has more than 20.
 LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
 
 
 def short_numbers(most_words: int = 20) -> TranslationTask:
     """The task of translating English numbers below a billion into French.
 
-    Without a limit these are 9,989 training pairs, some of them repeated, and 432 test pairs.
+    Without a limit these are 9,989 training pairs, some of them repeated, and 432 test
+    pairs.
 
     Args:
         most_words: the most French words that a number may have.
@@ -38,9 +39,10 @@ def short_numbers(most_words: int = 20) -> TranslationTask:
 
 
 def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
-    """Luong's general attention between two LSTMs of one layer with 64 features, as in chapter 5.
+    """Luong's general attention between two LSTMs, as chapter 5 trains it.
 
-    It learns :func:`short_numbers` in 250 steps at a learning rate of 0.015.
+    The LSTMs have one layer with 64 features. The model learns :func:`short_numbers` in
+    250 steps at a learning rate of 0.015.
 
     Args:
         task: has the two vocabularies.
@@ -54,7 +56,14 @@ def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
 
 
 def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float]:
-    """The exact match on the test set: of all numbers, then of each range of :data:`LENGTH_RANGES`.
+    """The exact match on the test set: of all numbers, then of each range of lengths.
+
+    Args:
+        task: the task, with its test set.
+        model: the model to measure.
+
+    Returns:
+        One fraction for all, and one for each of :data:`LENGTH_RANGES`.
 
     Raises:
         ValueError: the test set has no number of one of these lengths.
@@ -63,10 +72,11 @@ def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float
 
 
 def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """A table with a row a model, in percent: exact match of each seed, and its mean by length.
+    """A table of exact match in percent: each seed of a model, and the means by length.
 
     Args:
-        matches: for each model, what :func:`exact_match_by_length` returned for each seed.
+        matches: for each model, what :func:`exact_match_by_length` returned for each
+            seed.
     """
     title = "exact match, %"
     width = max(map(len, (title, *matches)))

@@ -1,4 +1,4 @@
-"""A text classification task, as in the chapters: vocabulary, labels, batches, a recipe, and accuracy."""
+"""Text classification as a task: vocabulary, batches, a training recipe, accuracy."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ _AT_ONCE = 256  # examples that are classified together
 
 
 class Example(NamedTuple):
-    """A text, the two texts of a pair, or the sentences of a document, as words; and its class."""
+    """A text, a pair of texts or the sentences of a document, as words; its class."""
 
     texts: tuple[Sequence[str], ...]
     label: str
@@ -26,6 +26,11 @@ class Example(NamedTuple):
 
 def predict_logits(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
     """The logits of the classes for every example of the batches.
+
+    Args:
+        model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
+            does.
+        batches: the examples.
 
     Raises:
         ValueError: there is no batch.
@@ -43,6 +48,11 @@ def predict_logits(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n 
 def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
     """The probabilities of the classes for every example of the batches.
 
+    Args:
+        model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
+            does.
+        batches: the examples.
+
     Raises:
         ValueError: there is no batch.
     """
@@ -51,6 +61,11 @@ def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
 
 def evaluate(model: Any, batches: Sequence[Labelled]) -> Record:
     """The mean cross-entropy of the examples, and their accuracy.
+
+    Args:
+        model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
+            does.
+        batches: the examples.
 
     Raises:
         ValueError: there is no batch.
@@ -67,6 +82,11 @@ def evaluate(model: Any, batches: Sequence[Labelled]) -> Record:
 def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
     """The fraction of examples whose most probable class is the correct one.
 
+    Args:
+        model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
+            does.
+        batches: the examples.
+
     Raises:
         ValueError: there is no batch.
     """
@@ -74,10 +94,11 @@ def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
 
 
 class Classification:
-    """Training and test texts with their classes, and the accuracy of models. It depends on no model.
+    """Texts of known class to train and test on, and the accuracy of models on them.
 
-    A model is called with as many tensors of tokens as an example has texts, and returns
-    logits, as :class:`~companion.models.text_classifier.Classifier` does.
+    It depends on no model. A model is called with as many tensors of tokens as an
+    example has texts, and returns logits, as
+    :class:`~companion.models.text_classifier.Classifier` does.
 
     Args:
         train: the examples to train on.
@@ -103,7 +124,7 @@ class Classification:
         self.training_examples, self.test_examples = train, test
 
     def inputs(self, examples: Sequence[Example]) -> tuple[Int[Tensor, "b _"], ...]:
-        """The model's inputs: the tokens of the first texts, and of the second if there are any."""
+        """The model's inputs: tokens of the first texts, and of the second if any."""
         sides = zip(*(example.texts for example in examples), strict=True)
         return tuple(pad([self.words.encode(text) for text in side]) for side in sides)
 
@@ -128,7 +149,7 @@ class Classification:
     def train(
         self, model: Any, steps: int, learning_rate: float = 1e-2, seed: int = 0
     ) -> list[Record]:
-        """Train by the book's recipe, with batches of 32 in the order that the seed gives.
+        """Train by the book's recipe, with batches of 32 in the seed's order.
 
         Returns:
             A record every 50 steps, with the accuracy on the test set.
@@ -155,7 +176,7 @@ class Classification:
 
 
 class DocumentClassification(Classification):
-    """The same for models that read a document as sentences, which are the texts of an example.
+    """The same for models of documents, whose sentences are the texts of an example.
 
     Args:
         train, test, minimum_frequency: as :class:`Classification`.

@@ -1,4 +1,4 @@
-"""A small translation task, as in the chapters: vocabularies, batches, a training recipe, and a score."""
+"""Translation as a task: vocabularies, batches, a training recipe, and a score."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,12 @@ from companion.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
 from companion.decoding.hypotheses import Hypotheses
 from companion.decoding.sampling import greedy
 from companion.training import recipe
-from companion.training.losses import Record, evaluating, loss_and_perplexity, sequence_loss
+from companion.training.losses import (
+    Record,
+    evaluating,
+    loss_and_perplexity,
+    sequence_loss,
+)
 
 #: From a step function, a state and ``max_length`` to one sentence for each source.
 Search = Callable[..., Hypotheses]
@@ -22,8 +27,8 @@ AT_ONCE = 256  #: the most sentences that are translated together
 class Translation(NamedTuple):
     """A sentence, its translation, and the attention weights of each target token.
 
-    The weights include a row for ``<eos>`` if the model wrote it. They are ``None`` for a
-    model that reports none.
+    The weights include a row for ``<eos>`` if the model wrote it. They are ``None`` for
+    a model that reports none.
     """
 
     source: tuple[str, ...]
@@ -34,15 +39,19 @@ class Translation(NamedTuple):
 def translate(
     model: Any, sources: Sequence[Sequence[int]], search: Search, max_length: int
 ) -> list[tuple[list[int], Float[Tensor, "t k"] | None]]:
-    """The tokens that a search finds for each source, up to ``<eos>``, and their attention weights.
+    """The tokens that a search finds for each source, and their attention weights.
 
     Args:
         model: has ``start(source)`` and ``step(token, state)``, as
             :class:`~companion.models.seq2seq.EncoderDecoder`.
         sources: the sentences as token ids, without padding.
-        search: ``search(step, state, max_length)`` finds one sentence for each source, as
-            :func:`~companion.decoding.sampling.greedy` does.
+        search: ``search(step, state, max_length)`` finds one sentence for each source,
+            as :func:`~companion.decoding.sampling.greedy` does.
         max_length: the most tokens of a translation.
+
+    Returns:
+        For each source the tokens up to ``<eos>``, and the weights ``(t, k)`` if the
+        model reports them.
 
     Raises:
         ValueError: a sentence is empty, or ``max_length`` is below 1.
@@ -68,11 +77,12 @@ def _until_the_end(tokens: list[int]) -> list[int]:
 
 
 class TranslationTask:
-    """Training and test pairs of sentences, and the exact match of models. It depends on no model.
+    """Pairs of sentences to train and test on, and the exact match of models on them.
 
-    A model is anything with ``forward(source, target)``, ``start(source)`` and
-    ``step(token, state)``, as :class:`~companion.models.seq2seq.EncoderDecoder`. ``source``
-    and ``target`` are the vocabularies, made from the training pairs.
+    It depends on no model. A model is anything with ``forward(source, target)``,
+    ``start(source)`` and ``step(token, state)``, as
+    :class:`~companion.models.seq2seq.EncoderDecoder`. ``source`` and ``target`` are the
+    vocabularies, made from the training pairs.
 
     Args:
         train: the pairs to train on.
@@ -131,7 +141,7 @@ class TranslationTask:
     def exact_match(
         self, model: Any, lengths: Iterable[tuple[int, int]]
     ) -> list[float]:
-        """The fraction of test pairs translated exactly, for each range of target lengths.
+        """The fraction of test pairs translated exactly, by range of target lengths.
 
         Args:
             model: the model to measure.
