@@ -6,7 +6,14 @@
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses, StepFunction
 from companion.decoding.sampling import greedy, sample
-from companion.decoding.state import DecoderStep, KVCache, Memory, map_state, tensors
+from companion.decoding.state import (
+    DecoderStep,
+    KVCache,
+    Memory,
+    extend_cache,
+    map_state,
+    tensors,
+)
 
 __all__ = [
     "DecoderStep",
@@ -15,6 +22,7 @@ __all__ = [
     "Memory",
     "StepFunction",
     "beam_search",
+    "extend_cache",
     "greedy",
     "map_state",
     "sample",

@@ -95,44 +95,44 @@ class KeysAndValues(NamedTuple):
 
 
 class KVCache(KeysAndValues):
-    """The keys and values of the tokens so far, to which the next tokens attend.
-
-    Appending returns a new cache and leaves this one valid. Still, the tokens so far are
-    not copied at every step: where no gradient is needed, memory is allocated ahead, and
-    the newest cache writes behind its own positions, which no other cache contains.
-
-    Example:
-        >>> cache = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
-        >>> longer = cache.append(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
-        >>> longer.key.shape, cache.key.shape
-        (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 3, 4]))
-    """
+    """The keys and values of the tokens so far, to which the next tokens attend."""
 
     _buffer: "_Buffer | None" = None  # map_state returns a cache without one
 
-    def append(
-        self, key: Float[Tensor, "b h m d"], value: Float[Tensor, "b h m v"]
-    ) -> "KVCache":
-        """A cache with the keys and values of ``m`` more positions behind these."""
-        length, new = self.key.shape[-2], key.shape[-2]
-        if not length:
-            return KVCache(key, value)
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return self._copied(key, value)
-        buffer = self._buffer
-        if buffer is None or not buffer.accepts(key):
-            # A beam search reorders after every step, so memory ahead would be wasted.
-            longer = self._copied(key, value)
-            longer._buffer = _Buffer(longer)
-            return longer
-        if not buffer.has_room(length, new):
-            buffer = _Buffer(self, room=length + new)
-        return buffer.append(key, value)
 
-    def _copied(self, key: Tensor, value: Tensor) -> "KVCache":
-        return KVCache(
-            torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
-        )
+def extend_cache(
+    past: KVCache, key: Float[Tensor, "b h m d"], value: Float[Tensor, "b h m v"]
+) -> KVCache:
+    """A cache with the keys and values of ``m`` more positions behind those of ``past``.
+
+    The old cache stays valid. Still, the tokens so far are not copied at every step: where
+    no gradient is needed, memory is allocated ahead, and the newest cache writes behind
+    its own positions, which no other cache contains.
+
+    Example:
+        >>> past = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
+        >>> longer = extend_cache(past, torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
+        >>> longer.key.shape, past.key.shape
+        (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 3, 4]))
+    """
+    length, new = past.key.shape[-2], key.shape[-2]
+    if not length:
+        return KVCache(key, value)
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return _concatenate(past, key, value)
+    buffer = past._buffer
+    if buffer is None or not buffer.accepts(key):
+        # A beam search reorders after every step, so memory ahead would be wasted.
+        longer = _concatenate(past, key, value)
+        longer._buffer = _Buffer(longer)
+        return longer
+    if not buffer.has_room(length, new):
+        buffer = _Buffer(past, room=length + new)
+    return buffer.append(key, value)
+
+
+def _concatenate(past: KVCache, key: Tensor, value: Tensor) -> KVCache:
+    return KVCache(torch.cat([past.key, key], -2), torch.cat([past.value, value], -2))
 
 
 class _Buffer:

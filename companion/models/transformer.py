@@ -12,7 +12,7 @@ from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.masks import causal, dense
 from companion.attention.multihead import MultiHeadAttention
-from companion.decoding.state import KVCache, Memory
+from companion.decoding.state import KVCache, Memory, extend_cache
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.recurrent import source_mask
@@ -108,7 +108,7 @@ class TransformerEncoderLayer(nn.Module):
         The attention must be causal: the positions before are not computed again.
         """
         query = self.attention_residual.pre_norm(x)
-        past = past.append(*self.attention.project(query))
+        past = extend_cache(past, *self.attention.project(query))
         attended = self.attention(query, *past)
         x = self.attention_residual.post_norm(x, attended)
         hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
@@ -181,7 +181,7 @@ class TransformerDecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "b n d"],
         state: TransformerLayerState,
-        mask: Bool[Tensor, "n k"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
     ) -> tuple[Float[Tensor, "b n d"], TransformerLayerState]:
         """The new vectors of the next positions, and the state with their keys and values.
 
@@ -191,7 +191,7 @@ class TransformerDecoderLayer(nn.Module):
             mask: which positions so far, these included, each of them may attend to.
         """
         query = self.attention_residual.pre_norm(x)
-        past = state.past.append(*self.attention.project(query))
+        past = extend_cache(state.past, *self.attention.project(query))
         attended = self.attention(query, *past, mask)
         x = self.attention_residual.post_norm(x, attended)
 
@@ -314,7 +314,7 @@ class TransformerDecoder(SequenceDecoder):
         before, new = state[0].past.key.shape[-2], tokens.shape[1]
         mask = None
         if new > 1 and not self.is_causal():
-            mask = dense(causal(), new, before + new, tokens.device, before)
+            mask = dense(causal(), new, before + new, tokens.device, before)[None]
         x = self.dropout(self.position(self.embedding(tokens), before))  # (b, n, d)
         after = []
         for layer, layer_state in zip(self.layers, state, strict=True):

@@ -75,11 +75,11 @@ INSIDE = {
 
 
 def build(attention=None, **sizes):
-    sizes = {"size": SIZE, "heads": HEADS, "source_size": SOURCE} | sizes
+    sizes = {"d_model": SIZE, "heads": HEADS, "source_size": SOURCE} | sizes
     return spread(MultiHeadAttention(attention=attention, **sizes))
 
 
-def draw(batch=(2,), source_size=SOURCE):
+def inputs(batch=(2,), source_size=SOURCE):
     torch.manual_seed(1)
     kind = {"dtype": torch.float64}
     return torch.randn(*batch, QUERIES, SIZE, **kind), torch.randn(
@@ -88,7 +88,7 @@ def draw(batch=(2,), source_size=SOURCE):
 
 
 def some_mask(batch=(2,)):
-    """Each query may attend to some keys, and the first of all to none."""
+    """Each query may attend to some keys, and the very first to none."""
     mask = torch.rand(*batch, QUERIES, KEYS) < 0.6
     mask[..., 1] = True
     mask[(0,) * len(batch)][0] = False
@@ -109,9 +109,9 @@ def call(attend, query, source, mask=None):
     keys=st.integers(1, 5),
     seed=st.integers(0, 9),
 )
-def test_it_is_the_papers(heads, size, keys, seed):
+def test_output_equals_the_papers_equations(heads, size, keys, seed):
     torch.manual_seed(seed)
-    attend = build(size=heads * size, heads=heads, source_size=2)
+    attend = build(d_model=heads * size, heads=heads, source_size=2)
     query, source = torch.randn(3, heads * size).double(), torch.randn(keys, 2).double()
     mask = torch.rand(3, keys) < 0.7
     expected = vaswani_2017.multi_head(
@@ -120,15 +120,15 @@ def test_it_is_the_papers(heads, size, keys, seed):
     close(call(attend, query, source, mask), expected)
 
 
-def test_every_mechanism_is_tried_inside():
+def test_every_mechanism_is_tested_inside():
     assert set(INSIDE) == set(test_contract.MECHANISMS)
 
 
 @pytest.mark.parametrize("name", INSIDE)
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
-def test_whatever_is_inside_it_is_a_loop_over_heads(name, batch):
+def test_any_attention_inside_equals_a_loop_over_heads(name, batch):
     attend = build(INSIDE[name]())
-    query, source = draw(batch)
+    query, source = inputs(batch)
     mask = some_mask(batch)
     contexts, weights = [], []
     for head in range(HEADS):
@@ -151,8 +151,8 @@ def test_whatever_is_inside_it_is_a_loop_over_heads(name, batch):
 
 
 def pairs(ours, other):
-    """Each of our parameters, PyTorch's, which may have packed three into one, and the gradient of that."""
-    inputs = (ours.W_Q, ours.W_K, ours.W_V)
+    """Each of our parameters, PyTorch's, which may be part of a packed one, and its gradient."""
+    projections = (ours.W_Q, ours.W_K, ours.W_V)
     if other.in_proj_weight is None:
         weights = [
             (p, p.grad)
@@ -167,7 +167,8 @@ def pairs(ours, other):
             )
         )
     found = [
-        (linear.weight, *both) for linear, both in zip(inputs, weights, strict=True)
+        (linear.weight, *both)
+        for linear, both in zip(projections, weights, strict=True)
     ]
     found.append((ours.W_O.weight, other.out_proj.weight, other.out_proj.weight.grad))
     if other.in_proj_bias is not None:
@@ -175,7 +176,8 @@ def pairs(ours, other):
             other.in_proj_bias.chunk(3), other.in_proj_bias.grad.chunk(3), strict=True
         )
         found += [
-            (linear.bias, *both) for linear, both in zip(inputs, biases, strict=True)
+            (linear.bias, *both)
+            for linear, both in zip(projections, biases, strict=True)
         ]
         found.append((ours.W_O.bias, other.out_proj.bias, other.out_proj.bias.grad))
     return found
@@ -185,8 +187,8 @@ def pairs(ours, other):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, masked):
-    query, source = draw((2,), SIZE if source_size == "self" else source_size)
+def test_output_weights_and_gradients_equal_pytorchs(source_size, bias, padded, masked):
+    query, source = inputs((2,), SIZE if source_size == "self" else source_size)
     source = query if source_size == "self" else source
     kinds = {} if source_size == "self" else {"kdim": source_size, "vdim": source_size}
     other = spread(
@@ -199,7 +201,7 @@ def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, ma
     )
     allowed = torch.rand(QUERIES, keys) < 0.6 if masked else None
     if masked:
-        allowed[:, 0] = True  # PyTorch's gives NaN where nothing may be attended to
+        allowed[:, 0] = True  # PyTorch's gives NaN where everything is masked
     mask = None
     for part in (padding[:, None] if padded else None, allowed):
         if part is not None:
@@ -212,7 +214,7 @@ def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, ma
         for _ in range(2)
     ]
     found = call(ours, mine[0], mine[-1], mask)
-    expected, looks = other(
+    expected, weights = other(
         theirs[0],
         theirs[-1],
         theirs[-1],
@@ -221,7 +223,7 @@ def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, ma
         average_attn_weights=False,
     )
     close(found, expected)
-    close(ours.weights(query, ours.project(source)[0], mask), looks)
+    close(ours.weights(query, ours.project(source)[0], mask), weights)
     found.square().sum().backward()
     expected.square().sum().backward()
     for parameter, value, gradient in pairs(ours, other):
@@ -232,17 +234,16 @@ def test_output_weights_and_gradients_are_pytorchs(source_size, bias, padded, ma
 
 
 @pytest.mark.parametrize("source_size", [SIZE, SOURCE])
-def test_there_and_back_is_the_same(source_size):
+def test_conversion_to_pytorch_and_back_keeps_all_weights(source_size):
     ours = build(source_size=source_size)
     other = ours.to_torch()
-    query, source = draw((2,), source_size)
+    query, source = inputs((2,), source_size)
     close(other(query, source, source)[0], call(ours, query, source))
     back = MultiHeadAttention.from_torch(other).state_dict()
     assert back.keys() == ours.state_dict().keys()
-    assert all(
-        torch.equal(value, back[name]) for name, value in ours.state_dict().items()
-    )
-    ours.W_Q.weight.data.zero_()  # a copy: what is done to the one does not change the other
+    for name, value in ours.state_dict().items():
+        assert torch.equal(value, back[name])
+    ours.W_Q.weight.data.zero_()  # must not change PyTorch's module, a copy
     assert (MultiHeadAttention.from_torch(other).W_Q.weight != 0).all()
 
 
@@ -254,13 +255,13 @@ def test_there_and_back_is_the_same(source_size):
         ({"add_zero_attn": True}, "add_bias_kv is False, add_zero_attn is True"),
     ],
 )
-def test_what_pytorch_has_and_we_have_not_is_an_error(options, message):
+def test_options_of_pytorchs_that_ours_lacks_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention.from_torch(nn.MultiheadAttention(SIZE, HEADS, **options))
 
 
 @pytest.mark.parametrize("name", ["dot", "additive", "local", "atrous", "sparse"])
-def test_what_pytorch_does_not_compute_is_not_handed_over(name):
+def test_to_torch_refuses_other_attentions(name):
     with pytest.raises(
         TypeError, match=f"needs ScaledDot, not {type(INSIDE[name]()).__name__}"
     ):
@@ -272,19 +273,50 @@ def test_what_pytorch_does_not_compute_is_not_handed_over(name):
 
 @pytest.mark.parametrize("batch", [(2,), (4, 2)])
 @pytest.mark.parametrize(
-    "shape", [(), (KEYS,), (1, KEYS), (QUERIES, KEYS), (2, 1, KEYS), (1, QUERIES, 1)]
+    "axes", ["k", "1k", "qk", "b1k", "b11", "1q1", "b1qk", "bhqk", "1hqk", "bh1k"]
 )
-def test_a_mask_broadcasts_and_all_heads_have_it(batch, shape):
-    attend, (query, source) = build(), draw(batch)
+def test_a_mask_broadcasts_over_batch_and_heads(batch, axes):
+    """With one axis more than the queries, a mask has one for the heads."""
+    attend, (query, source) = build(), inputs(batch)
+    sizes = {"h": (HEADS,), "q": (QUERIES,), "k": (KEYS,), "1": (1,), "b": batch}
+    shape = [n for axis in axes for n in sizes[axis]]
+    if len(axes) > 2 and "b" not in axes:
+        shape = [1] * (len(batch) - 1) + shape
     mask = torch.rand(shape) < 0.6
-    full = mask.expand(*batch, QUERIES, KEYS)
+    per_head = len(shape) == len(batch) + 3
+    full = mask if per_head or len(shape) < 3 else mask.unsqueeze(-3)
+    full = full.expand(*batch, HEADS, QUERIES, KEYS)
     found = attend.weights(query, attend.project(source)[0], mask)
-    assert torch.equal(found != 0, full.unsqueeze(-3).expand(found.shape))
+    assert torch.equal(found != 0, full)
     close(call(attend, query, source, mask), call(attend, query, source, full))
 
 
+def test_a_source_mask_without_an_axis_for_queries_is_an_error():
+    """Where the batch is as large as the number of queries, it would fit by chance."""
+    attend, (query, source) = build(), inputs((QUERIES,))
+    mask = torch.ones(QUERIES, KEYS, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"mask\[:, None\]"):
+        call(attend, query, source, mask)
+    call(attend, query, source, mask[:, None])
+
+
+def test_query_positions_reach_the_attention_inside():
+    attend, (query, source) = build(LocalM(Dot(), 1)), inputs()
+    positions = torch.tensor([[0, 1, 2, 3, 4], [6, 5, 4, 3, 2]])
+    key, value = attend.project(source)
+    found = attend.weights(query, key, None, positions)
+    for row, own in enumerate(positions):
+        visible = (own[:, None] - torch.arange(KEYS)).abs() <= 1
+        assert torch.equal(found[row] != 0, visible.expand(HEADS, QUERIES, KEYS))
+        one, kv = query[[row]], (key[[row]], value[[row]])
+        close(
+            attend(query, key, value, None, positions)[[row]],
+            attend(one, *kv, None, own),
+        )
+
+
 def test_masked_keys_have_no_influence_and_get_no_gradient():
-    attend, (query, source) = build(), draw()
+    attend, (query, source) = build(), inputs()
     mask = torch.tensor([True, True, False, True, False, False, True])
     other = source.clone()
     other[:, ~mask] = 100 * torch.randn(2, 3, SOURCE).double()
@@ -295,8 +327,8 @@ def test_masked_keys_have_no_influence_and_get_no_gradient():
     assert torch.equal((source.grad != 0).any(-1), mask.expand(2, KEYS))
 
 
-def test_where_nothing_may_be_attended_to_only_the_bias_is_left():
-    attend, (query, source) = build(), [x.requires_grad_() for x in draw()]
+def test_output_is_the_bias_where_everything_is_masked():
+    attend, (query, source) = build(), [x.requires_grad_() for x in inputs()]
     mask = torch.ones(2, QUERIES, KEYS).bool()
     mask[1] = False
     output = call(attend, query, source, mask)
@@ -308,11 +340,18 @@ def test_where_nothing_may_be_attended_to_only_the_bias_is_left():
 
 
 @pytest.mark.parametrize(
-    "shape", [(KEYS + 1,), (QUERIES,), (3, QUERIES, KEYS), (2, HEADS, QUERIES, KEYS)]
+    ("shape", "scores"),
+    [
+        ((), "2, 5, 7"),
+        ((KEYS + 1,), "2, 5, 7"),
+        ((QUERIES,), "2, 5, 7"),
+        ((3, QUERIES, KEYS), "2, 5, 7"),
+        ((2, HEADS + 1, QUERIES, KEYS), "2, 3, 5, 7"),
+    ],
 )
-def test_a_mask_that_does_not_fit_is_an_error_with_the_numbers(shape):
-    attend, (query, source) = build(), draw()
-    message = rf"\({shape[0]}.* scores of \(2, 5, 7\).*True = may attend, the opposite"
+def test_a_mask_that_does_not_fit_is_an_error_with_the_numbers(shape, scores):
+    attend, (query, source) = build(), inputs()
+    message = re.escape(f"{shape} does not fit scores of shape ({scores})")
     with pytest.raises(ValueError, match=message):
         call(attend, query, source, torch.ones(shape, dtype=torch.bool))
     with pytest.raises(ValueError, match=message):
@@ -327,7 +366,7 @@ def test_a_mask_that_is_not_boolean_is_an_error(attention):
     with pytest.raises(
         TypeError, match=r"True = may attend, the opposite.*torch\.float64"
     ):
-        call(build(attention), *draw(), torch.zeros(QUERIES, KEYS).double())
+        call(build(attention), *inputs(), torch.zeros(QUERIES, KEYS).double())
 
 
 # Sizes
@@ -336,10 +375,13 @@ def test_a_mask_that_is_not_boolean_is_an_error(attention):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"heads": 5}, "12 features cannot be divided among 5 heads"),
+        ({"heads": 5}, "d_model = 12 is not divisible by 5 heads"),
+        ({"heads": 5, "d_k": 3}, "d_model = 12 is not divisible by 5 heads"),
         ({"heads": 0}, "heads must be at least 1, not 0"),
-        ({"size": 0}, "size must be at least 1, not 0"),
+        ({"d_model": 0}, "d_model must be at least 1, not 0"),
         ({"source_size": 0}, "source_size must be at least 1, not 0"),
+        ({"d_k": 0}, "d_k must be at least 1, not 0"),
+        ({"d_v": 0}, "d_v must be at least 1, not 0"),
     ],
 )
 def test_bad_sizes_are_errors(sizes, message):
@@ -348,7 +390,7 @@ def test_bad_sizes_are_errors(sizes, message):
 
 
 def test_inputs_of_another_size_than_announced_are_errors_with_the_numbers():
-    attend, (query, source) = build(), draw()
+    attend, (query, source) = build(), inputs()
     with pytest.raises(ValueError, match="query has 13 features, but 12"):
         call(attend, source, source)
     with pytest.raises(ValueError, match="source has 12 features, but 13"):
@@ -362,7 +404,7 @@ def test_inputs_of_another_size_than_announced_are_errors_with_the_numbers():
     ("heads", "shape"), [(1, (1, 5, 12)), (3, (1, 5, 12)), (3, (1, 1, 5, 4))]
 )
 def test_keys_that_are_not_of_its_heads_are_errors_with_the_numbers(heads, shape):
-    attend, (query, _) = build(heads=heads), draw((1,))
+    attend, (query, _) = build(heads=heads), inputs((1,))
     key = query.new_zeros(shape)  # two of the three would broadcast
     message = re.escape(
         f"shape {shape} do not fit {heads} heads and a query of shape (1, 5, 12): key and"
@@ -373,7 +415,37 @@ def test_keys_that_are_not_of_its_heads_are_errors_with_the_numbers(heads, shape
         attend.weights(query, key)
 
 
-def test_at_first_biases_are_zero_and_features_keep_their_size():
+@pytest.mark.parametrize("sizes", [{"d_k": 2}, {"d_v": 5}, {"d_k": 2, "d_v": 5}])
+def test_keys_and_values_may_have_sizes_of_their_own(sizes):
+    attend, (query, source) = build(**sizes), inputs()
+    d_k, d_v = sizes.get("d_k", HEAD), sizes.get("d_v", HEAD)
+    key, value = attend.project(source)
+    assert key.shape == (2, HEADS, KEYS, d_k)
+    assert value.shape == (2, HEADS, KEYS, d_v)
+    contexts = []
+    for head in range(HEADS):
+        q, k = (linear(x).unflatten(-1, (HEADS, d_k))[..., head, :]
+                for linear, x in ((attend.W_Q, query), (attend.W_K, source)))  # fmt: skip
+        v = attend.W_V(source).unflatten(-1, (HEADS, d_v))[..., head, :]
+        contexts.append((q @ k.mT / d_k**0.5).softmax(-1) @ v)
+    close(attend(query, key, value), attend.W_O(torch.cat(contexts, -1)))
+    with pytest.raises(ValueError, match="to_torch needs heads whose keys, and values"):
+        attend.to_torch()
+
+
+def test_with_both_sizes_given_heads_need_not_divide_d_model():
+    query, source = inputs()
+    assert call(build(heads=5, d_k=2, d_v=3), query, source).shape == query.shape
+
+
+def test_sizes_of_heads_leave_the_default_as_it_is():
+    plain, given = build(), build(d_k=HEAD, d_v=HEAD)
+    assert [(n, p.shape) for n, p in plain.named_parameters()] == [
+        (n, p.shape) for n, p in given.named_parameters()
+    ]
+
+
+def test_initialisation_has_zero_biases_and_keeps_the_variance():
     torch.manual_seed(0)
     attend = MultiHeadAttention(512, 8)
     assert all(
@@ -395,7 +467,7 @@ def test_every_device_and_precision(device, precision):
     torch.manual_seed(0)
     attend, (query, source), mask = (
         MultiHeadAttention(SIZE, HEADS, None, SOURCE).double(),
-        draw(),
+        inputs(),
         some_mask(),
     )
     expected = call(attend, query, source, mask).detach()
@@ -418,10 +490,10 @@ def test_every_device_and_precision(device, precision):
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )
 @pytest.mark.usefixtures("unchecked")
-def test_compiled_into_one_graph(device):
+def test_it_compiles_into_one_graph(device):
     torch.compiler.reset()
     caller = test_contract.Caller(build()).to(device)
-    query, source, mask = (x.to(device) for x in (*draw(), some_mask()))
+    query, source, mask = (x.to(device) for x in (*inputs(), some_mask()))
     compiled = torch.compile(
         caller, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager"
     )

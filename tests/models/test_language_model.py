@@ -2,11 +2,19 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from companion.attention import AtrousAttention, LocalAttention, PatternAttention
-from companion.attention.masks import causal
+from companion.attention import (
+    AtrousAttention,
+    CausalAttention,
+    LocalAttention,
+    PatternAttention,
+    SparseAttention,
+)
+from companion.attention.masks import causal, strided
+from companion.decoding import beam_search, greedy, map_state, sample, tensors
 from companion.layers import PreNorm
 from companion.models import LanguageModel, TransformerEncoderLayer
 from companion.training import next_token_loss
+from tests.tiny import close, spread
 
 TOKENS = torch.randint(1, 11, (2, 7), generator=torch.Generator().manual_seed(0))
 
@@ -20,11 +28,11 @@ def model(*attentions):
     return LanguageModel(11, [layer(attention) for attention in attentions]).double()
 
 
-def test_scores_of_every_token_at_every_place():
+def test_logits_are_one_row_for_every_position():
     assert model(LocalAttention(2, causal=True))(TOKENS).shape == (2, 7, 11)
 
 
-def test_no_place_sees_what_comes_later():
+def test_no_position_depends_on_later_ones():
     reader = model(
         AtrousAttention(2, causal=True), PatternAttention(causal(), causal=True)
     )
@@ -35,14 +43,14 @@ def test_no_place_sees_what_comes_later():
     assert not differs[:, :4].any()
 
 
-def test_the_order_counts():
+def test_logits_depend_on_the_order_of_the_tokens():
     reader = model(PatternAttention(causal(), causal=True))
     assert not torch.allclose(
         reader(TOKENS)[:, -1], reader(TOKENS[:, [1, 0, 2, 3, 4, 5, 6]])[:, -1]
     )
 
 
-def test_what_the_last_layer_leaves_is_normalised():
+def test_the_output_of_the_last_layer_is_normalised():
     reader = model(LocalAttention(1, causal=True))
     with torch.no_grad():
         reader.norm.weight.zero_()
@@ -50,8 +58,8 @@ def test_what_the_last_layer_leaves_is_normalised():
 
 
 @pytest.mark.parametrize("attention", [None, LocalAttention(2)])
-def test_an_attention_that_looks_ahead_is_an_error(attention):
-    with pytest.raises(ValueError, match=r"of layer 1 may look ahead: .* causal=True"):
+def test_an_attention_that_is_not_causal_is_an_error(attention):
+    with pytest.raises(ValueError, match=r"of layer 1 is not causal: .* causal=True"):
         LanguageModel(11, [layer(LocalAttention(2, causal=True)), layer(attention)])
 
 
@@ -60,7 +68,7 @@ def test_no_layer_is_an_error():
         LanguageModel(11, [])
 
 
-def test_the_loss_is_that_of_the_next_token():
+def test_the_loss_is_the_cross_entropy_of_the_next_token():
     reader = model(LocalAttention(2, causal=True))
     loss = next_token_loss(reader, TOKENS)
     plain = cross_entropy(
@@ -70,9 +78,114 @@ def test_the_loss_is_that_of_the_next_token():
     torch.testing.assert_close(loss.total, plain)
 
 
-def test_padding_costs_nothing():
+def test_padding_has_no_loss():
     reader = model(LocalAttention(2, causal=True))
     padded = torch.cat([TOKENS, torch.zeros(2, 3, dtype=torch.int64)], 1)
     loss, plain = next_token_loss(reader, padded), next_token_loss(reader, TOKENS)
     assert loss.count == plain.count
     torch.testing.assert_close(loss.total, plain.total)
+
+
+# Generation
+
+ATTENTIONS = {
+    "causal": CausalAttention,
+    "local": lambda: LocalAttention(2, causal=True),
+    "atrous": lambda: AtrousAttention(2, causal=True),
+    "sparse": lambda: SparseAttention(1, 3, causal=True),
+    "strided": lambda: PatternAttention(strided(3), causal=True),
+}
+BOS, EOS = 1, 2
+
+
+@pytest.fixture(params=ATTENTIONS)
+def reader(request):
+    layers = [layer(ATTENTIONS[request.param]()) for _ in range(2)]
+    model = spread(LanguageModel(11, layers)).eval()
+    model.output.bias.data[0] = -1e9  # never padding
+    return model
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+@pytest.mark.parametrize("grad", [False, True])
+def test_steps_after_a_prompt_give_the_logits_of_one_pass(reader, length, grad):
+    prompt, following = TOKENS[:, :length], TOKENS[:, length:]
+    with torch.set_grad_enabled(grad):
+        state, found = reader.start(prompt), []
+        for token in following.unbind(1):
+            logits, state, weights = reader.step(token, state)
+            assert weights is None
+            found.append(logits)
+    close(torch.stack(found, 1), reader(TOKENS)[:, length:])
+
+
+def test_a_step_computes_one_position(reader):
+    state, lengths = reader.start(TOKENS), []
+    reader.output.register_forward_hook(
+        lambda module, inputs, output: lengths.append(output.shape[1])
+    )
+    state = reader.step(TOKENS[:, 0], state).state
+    assert lengths == [1]
+    assert [cache.key.shape[-2] for cache in state] == [8, 8]
+
+
+def test_greedy_search_takes_the_most_probable_token_after_the_prompt(reader):
+    found = greedy(reader.step, reader.start(TOKENS), 6).tokens
+    for prompt, tokens in zip(TOKENS, found, strict=True):
+        text = [*prompt.tolist(), BOS]
+        for token in tokens.tolist():
+            if text[-1] == EOS:
+                assert token == 0
+                continue
+            text.append(int(reader(torch.tensor([text]))[0, -1].argmax()))
+            assert token == text[-1]
+
+
+def test_every_search_generates_and_scores_by_the_model(reader):
+    generator = torch.Generator().manual_seed(0)
+    found = [
+        greedy(reader.step, reader.start(TOKENS[:, :0]), 5),
+        sample(reader.step, reader.start(TOKENS[:, :0]), 5, generator=generator),
+        map_state(
+            lambda x: x[:, 0],
+            beam_search(reader.step, reader.start(TOKENS[:, :0]), 5, 3),
+        ),
+    ]
+    for hypotheses in found:
+        for tokens, log_prob in zip(
+            hypotheses.tokens, hypotheses.log_probs, strict=True
+        ):
+            tokens = tokens[tokens != 0]
+            text = torch.cat([torch.tensor([BOS]), tokens[:-1]])
+            log_probs = reader(text[None])[0].log_softmax(-1)
+            close(log_prob, log_probs.gather(-1, tokens[:, None]).sum())
+
+
+def test_a_step_leaves_the_given_state_as_it_is(reader):
+    state = reader.start(TOKENS)
+    with torch.no_grad():
+        for token in TOKENS.unbind(1):
+            before = [x.clone() for x in tensors(state)]
+            first = reader.step(token, state)
+            other = reader.step(token % 10 + 1, state)
+            again = reader.step(token, state)
+            for x, y in zip(tensors(state), before, strict=True):
+                assert torch.equal(x, y)
+            for x, y in zip(tensors(first.state), tensors(again.state), strict=True):
+                assert torch.equal(x, y)
+            assert not torch.equal(first.logits, other.logits)
+            state = first.state
+
+
+def test_a_prompt_with_padding_is_an_error_that_names_the_rows(reader):
+    with pytest.raises(
+        ValueError, match=r"one length, but the rows \[1\] contain padding"
+    ):
+        reader.start(torch.tensor([[5, 6], [7, 0]]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("prompt", [torch.ones(2, 3), torch.ones(2, 3).bool()])
+def test_a_prompt_that_is_not_integers_is_an_error(reader, prompt):
+    with pytest.raises(TypeError, match="prompt must hold integers"):
+        reader.start(prompt)

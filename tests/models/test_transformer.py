@@ -1,8 +1,9 @@
-"""The Transformer. What every encoder–decoder promises it promises in test_decoders.py: that the future does
-not leak, that padding does not matter, that searches, precisions and gradients are right.
+"""The Transformer. That the future does not leak, that padding has no effect, and that searches,
+precisions and gradients are right, is tested for all models in tests/contracts/test_decoders.py.
 """
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from companion.attention import (
     record_weights,
 )
 from companion.attention.masks import causal, dense
-from companion.decoding import greedy
+from companion.decoding import greedy, tensors
 from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm, Residual
 from companion.models import (
     EncoderDecoder,
@@ -37,7 +38,7 @@ from tests.reference import scalars, vaswani_2017
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 
 SIZE, HEADS, HIDDEN = 12, 3, 7
-SIZES = {"size": SIZE, "heads": HEADS, "hidden": HIDDEN}
+SIZES = {"d_model": SIZE, "heads": HEADS, "d_ff": HIDDEN}
 NORMS = [PostNorm, PreNorm]
 
 
@@ -48,7 +49,7 @@ def stack(
     attention=lambda: None,
     position=lambda: None,
 ):
-    """A tiny Transformer, each layer with its own attention, both sides with the same number of words."""
+    """A tiny Transformer; each layer has an attention of its own."""
 
     def build(layer):
         return layer(**SIZES, dropout=dropout, attention=attention(), residual=residual)
@@ -70,7 +71,7 @@ def vectors(length, batch=3):
 # The paper's equations
 
 
-def test_the_whole_model_is_the_papers():
+def test_the_model_equals_the_papers_equations():
     model = MODELS["transformer"]()
     logits = model(SOURCE, TARGET)
     for row, sentence in enumerate(sentences(SOURCE)):
@@ -80,15 +81,15 @@ def test_the_whole_model_is_the_papers():
         close(logits[row], expected)
 
 
-def test_the_base_model_has_as_many_parameters_as_the_formula_says():
+def test_the_base_model_has_the_number_of_parameters_of_the_formula():
     with torch.device("meta"):
         model = Transformer(37000, 37000)
     share_embeddings(model)
-    d, hidden = 512, 2048
-    look, think, norm = 4 * (d * d + d), 2 * d * hidden + hidden + d, 2 * d
-    expected = (
-        37000 * d + 6 * (look + think + 2 * norm) + 6 * (2 * look + think + 3 * norm)
-    )
+    d, d_ff = 512, 2048
+    attention, feed_forward, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    expected = 37000 * d + 6 * encoder_layer + 6 * decoder_layer
     assert sum(p.numel() for p in model.parameters()) == expected == 63_082_496
     assert {x.heads for x in model.modules() if isinstance(x, MultiHeadAttention)} == {
         8
@@ -98,7 +99,7 @@ def test_the_base_model_has_as_many_parameters_as_the_formula_says():
     )
 
 
-def test_words_come_in_with_a_size_near_one_and_so_go_out_the_logits():
+def test_initial_embeddings_and_logits_have_a_variance_near_one():
     torch.manual_seed(0)
     model = Transformer(500, 500, layers=1).eval()
     tokens = torch.randint(4, 500, (8, 16))
@@ -116,28 +117,28 @@ def test_words_come_in_with_a_size_near_one_and_so_go_out_the_logits():
 
 
 def as_torch(layer):
-    """PyTorch's layer around our own linear layers and norms; its attention has a copy of our weights."""
+    """PyTorch's layer with our linear layers and norms; its attention has a copy of our weights."""
     decodes = isinstance(layer, TransformerDecoderLayer)
     kind = nn.TransformerDecoderLayer if decodes else nn.TransformerEncoderLayer
-    pre = isinstance(layer.around_attention, PreNorm)
+    pre = isinstance(layer.attention_residual, PreNorm)
     other = kind(SIZE, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=pre)
     other.self_attn = layer.attention.to_torch()
     other.linear1, other.linear2 = layer.feed_forward[0], layer.feed_forward[2]
     other.norm1, other.norm2 = (
-        layer.around_attention.norm,
-        layer.around_feed_forward.norm,
+        layer.attention_residual.norm,
+        layer.feed_forward_residual.norm,
     )
     if decodes:
         other.multihead_attn = layer.source_attention.to_torch()
         other.norm2, other.norm3 = (
-            layer.around_source.norm,
-            layer.around_feed_forward.norm,
+            layer.source_residual.norm,
+            layer.feed_forward_residual.norm,
         )
     return other
 
 
 def same_gradients(ours, twin, other):
-    """Each parameter of ours has the twin's gradient, or that of the copy of its attention in ``other``."""
+    """Each parameter of ours has the gradient of the twin's, or of its copy in ``other``."""
     left = dict(ours.named_parameters())
     for name, parameter in twin.named_parameters():
         if parameter.grad is not None:
@@ -158,7 +159,7 @@ def same_gradients(ours, twin, other):
 
 @pytest.mark.parametrize("residual", NORMS)
 @pytest.mark.parametrize("masked", [False, True])
-def test_an_encoder_layer_is_pytorchs(residual, masked):
+def test_an_encoder_layer_equals_pytorchs(residual, masked):
     ours = spread(TransformerEncoderLayer(**SIZES, dropout=0.0, residual=residual))
     twin = copy.deepcopy(ours)
     other, x = as_torch(twin), vectors(7)
@@ -172,12 +173,13 @@ def test_an_encoder_layer_is_pytorchs(residual, masked):
 
 
 @pytest.mark.parametrize("residual", NORMS)
-def test_a_decoder_layer_is_pytorchs(residual):
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_decoder_layer_equals_pytorchs(residual, masked):
     ours = spread(TransformerDecoderLayer(**SIZES, dropout=0.0, residual=residual))
     twin = copy.deepcopy(ours)
     other, x, source = as_torch(twin), vectors(5), vectors(7) + 1
     words, before = torch.arange(7) < torch.tensor([[7], [4], [1]]), dense(causal(), 5)
-    found, _ = ours(x, ours.start(source, words), before)
+    found, _ = ours(x, ours.start(source, words), before if masked else None)
     expected = other(x, source, tgt_mask=~before, memory_key_padding_mask=~words)
     close(found, expected)
     found.sin().sum().backward()
@@ -186,11 +188,11 @@ def test_a_decoder_layer_is_pytorchs(residual):
 
 
 @pytest.mark.parametrize("residual", NORMS)
-def test_the_whole_is_pytorchs_which_ends_each_stack_with_a_norm_even_after_post_norm(
+def test_the_model_equals_pytorchs_which_has_a_final_norm_even_after_post_norm(
     residual,
 ):
     ours = stack(residual=residual)
-    if residual is PostNorm:  # ours ends with nothing more, as the paper
+    if residual is PostNorm:  # ours has no final norm, as in the paper
         ours.encoder.norm, ours.decoder.norm = (
             spread(nn.LayerNorm(SIZE), seed) for seed in (1, 2)
         )
@@ -217,7 +219,7 @@ def test_the_whole_is_pytorchs_which_ends_each_stack_with_a_norm_even_after_post
     same_gradients(ours, twin, other)
 
 
-# Decoding word by word
+# Decoding token by token
 
 
 KINDS = {
@@ -230,7 +232,7 @@ KINDS = {
 @settings(deadline=None, max_examples=10)
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_read_in_pieces_of_any_length_are_as_those_read_at_once(kind, lengths):
+def test_tokens_in_pieces_of_any_length_give_the_logits_of_one_pass(kind, lengths):
     torch.manual_seed(0)
     model = stack(**KINDS[kind])
     target = torch.randint(3, 11, (3, sum(lengths)))
@@ -241,19 +243,21 @@ def test_words_read_in_pieces_of_any_length_are_as_those_read_at_once(kind, leng
     close(torch.cat(found, 1), model(SOURCE, target))
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(INSIDE) - {"local-m"})
-)  # which a decoder refuses
-def test_whatever_the_heads_compute_a_piece_is_as_in_the_whole(name):
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", INSIDE)
+def test_with_any_attention_pieces_give_the_logits_of_one_pass(name, grad):
+    """Also with one that depends on the query's position: the queries are the last keys."""
+    torch.set_grad_enabled(grad)
     model, target = stack(attention=INSIDE[name]), torch.randint(3, 11, (3, 7))
     state, found = model.start(SOURCE), []
     for piece in target.split([1, 1, 3, 2], 1):
         logits, state = model.decoder.run(piece, state)
         found.append(logits)
+    torch.set_grad_enabled(True)
     close(torch.cat(found, 1), model(SOURCE, target))
 
 
-def test_a_step_computes_one_word_and_keeps_the_keys_of_all():
+def test_a_step_computes_one_token_and_keeps_the_keys_of_all():
     model, lengths = stack(), []
     for layer in model.decoder.layers:
         layer.feed_forward.register_forward_hook(
@@ -261,9 +265,7 @@ def test_a_step_computes_one_word_and_keeps_the_keys_of_all():
         )
     model.decoder.output = nn.Linear(SIZE, 11).double()
     model.decoder.output.bias.data[2] = -1e9  # never <eos>
-    found = greedy(
-        model.step, model.start(SOURCE), 50
-    )  # longer than any sentence before
+    found = greedy(model.step, model.start(SOURCE), 50)
     assert found.tokens.shape == (3, 50)
     assert set(lengths) == {(3, 1, SIZE)}
     state = model.start(SOURCE)
@@ -274,7 +276,7 @@ def test_a_step_computes_one_word_and_keeps_the_keys_of_all():
         ] * 2
 
 
-def test_a_word_beyond_the_learned_positions_is_an_error_with_the_numbers():
+def test_a_token_beyond_the_learned_positions_is_an_error_with_the_numbers():
     model = stack(position=lambda: LearnedPositionalEncoding(7, SIZE))
     with pytest.raises(
         ValueError, match="positions 0 to 7 are asked for, but the table has 7, 0 to 6"
@@ -289,12 +291,35 @@ def test_a_word_beyond_the_learned_positions_is_an_error_with_the_numbers():
         model.step(TARGET[:, 0], state)
 
 
-def test_a_decoder_cannot_go_by_the_place_of_a_query_among_those_asked_together():
-    with pytest.raises(TypeError, match="LocalM"):
-        TransformerDecoderLayer(**SIZES, attention=LocalM(Dot(), 2))
+def masks_given_to(attention):
+    """A list of the masks that an attention is called with."""
+    given = []
+    attention.register_forward_pre_hook(
+        lambda module, inputs: given.append(inputs[3] if len(inputs) > 3 else None)
+    )
+    return given
 
 
-# One matrix for words
+def test_a_source_without_padding_needs_no_mask():
+    model = stack(layers=1)
+    given = masks_given_to(model.decoder.layers[0].source_attention)
+    unpadded = SOURCE[[2, 2]]
+    expected = model(SOURCE, TARGET)
+    assert given.pop() is not None
+    close(model(unpadded, TARGET[[2, 2]]), expected[[2, 2]])
+    assert given == [None]
+
+
+def test_causal_attention_needs_no_mask_and_another_gets_one_for_several_tokens():
+    for attention, needs_mask in ((lambda: None, False), (Dot, True)):
+        model = stack(layers=1, attention=attention)
+        given = masks_given_to(model.decoder.layers[0].attention)
+        model(SOURCE, TARGET)
+        model.step(TARGET[:, 0], model.start(SOURCE))
+        assert [mask is not None for mask in given] == [needs_mask, False]
+
+
+# One embedding matrix
 
 
 def test_the_output_is_the_decoders_embedding():
@@ -328,14 +353,14 @@ def test_copies_and_checkpoints_keep_the_ties(shared, tmp_path):
 
 
 def test_vocabularies_of_different_sizes_cannot_be_shared():
-    with pytest.raises(ValueError, match=r"\(11, 12\) and \(9, 12\) cannot be one"):
+    with pytest.raises(ValueError, match=r"\(11, 12\) and \(9, 12\) cannot be shared"):
         share_embeddings(Transformer(11, 9, SIZE, HEADS, HIDDEN, 1))
 
 
 # Dropout
 
 
-def test_all_that_a_sub_layer_puts_out_may_be_dropped_and_nothing_else():
+def test_dropout_is_on_the_output_of_sub_layers_alone():
     x, words = vectors(5), torch.ones(3, 5, dtype=torch.bool)
     for layer in (TransformerEncoderLayer, TransformerDecoderLayer):
         for residual in NORMS:
@@ -350,13 +375,13 @@ def test_all_that_a_sub_layer_puts_out_may_be_dropped_and_nothing_else():
             for name, norm in module.named_children():
                 expected = (
                     norm.norm(expected)
-                    if name.startswith("around") and residual is PostNorm
+                    if name.endswith("residual") and residual is PostNorm
                     else expected
                 )
             close(found if layer is TransformerEncoderLayer else found[0], expected)
 
 
-def test_word_and_position_are_dropped_together():
+def test_dropout_is_on_the_sum_of_embedding_and_position():
     model, seen = stack(layers=1, dropout=1.0), []
     for part in (model.encoder, model.decoder):
         part.layers[0].register_forward_pre_hook(
@@ -367,7 +392,7 @@ def test_word_and_position_are_dropped_together():
     assert all((x == 0).all() for x in seen)
 
 
-def test_dropout_is_for_training_alone():
+def test_dropout_is_only_for_training():
     model = stack(dropout=0.3)
     assert not torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
     model.eval()
@@ -375,27 +400,27 @@ def test_dropout_is_for_training_alone():
     close(model(SOURCE, TARGET), stack()(SOURCE, TARGET))
 
 
-# Layers of one's own
+# Custom layers
 
 
 class Rescaled(Residual):
-    """The change counts half, and nothing is normalised."""
+    """The sub-layer gets twice its input, and half its output is added."""
 
-    def enter(self, x):
+    def pre_norm(self, x):
         return 2 * x
 
-    def leave(self, x, change):
+    def post_norm(self, x, change):
         return x + change / 2
 
-    def end(self):
+    def final_norm(self):
         return nn.Tanh()
 
 
-def test_a_residual_of_ones_own():
+def test_a_custom_residual():
     model, x = stack(residual=Rescaled), vectors(5)
     layer = model.encoder.layers[0]
-    looked = x + layer.attention(2 * x, *layer.attention.project(2 * x)) / 2
-    close(layer(x), looked + layer.feed_forward(2 * looked) / 2)
+    attended = x + layer.attention(2 * x, *layer.attention.project(2 * x)) / 2
+    close(layer(x), attended + layer.feed_forward(2 * attended) / 2)
     assert isinstance(model.encoder.norm, nn.Tanh)
     states, _ = model.encoder(SOURCE)
     assert (states.abs() <= 1).all()
@@ -405,7 +430,7 @@ def test_a_residual_of_ones_own():
     )
 
 
-def test_the_last_layer_says_how_a_stack_ends():
+def test_the_last_layer_decides_the_final_norm():
     layers = [TransformerEncoderLayer(**SIZES, residual=residual) for residual in NORMS]
     assert isinstance(TransformerEncoder(11, layers).norm, nn.LayerNorm)
     assert isinstance(TransformerEncoder(11, layers[::-1]).norm, nn.Identity)
@@ -413,7 +438,7 @@ def test_the_last_layer_says_how_a_stack_ends():
     assert isinstance(TransformerDecoder(11, layers).norm, nn.LayerNorm)
 
 
-def test_each_layer_may_look_in_its_own_way():
+def test_each_layer_may_have_another_attention():
     inside = [ScaledDot(), Additive(4, 4, 5), LocalM(Bilinear(4, 4), 1)]
     model = spread(
         TransformerEncoder(
@@ -428,13 +453,13 @@ def test_each_layer_may_look_in_its_own_way():
     with record_weights(model) as maps:
         states, _ = model(SOURCE)
     close(states, model(SOURCE)[0])
-    looks = [maps[f"layers.{i}.attention.attention"][0] for i in range(3)]
-    assert all(look.shape == (3, HEADS, 7, 7) for look in looks)
+    weights = [maps[f"layers.{i}.attention.attention"][0] for i in range(3)]
+    assert all(x.shape == (3, HEADS, 7, 7) for x in weights)
     near = dense(lambda i, j: (i - j).abs() <= 1, 7)
-    assert torch.equal(looks[2][0, 0] != 0, near & (SOURCE[0] != 0))
+    assert torch.equal(weights[2][0, 0] != 0, near & (SOURCE[0] != 0))
 
 
-# What is wrong is said
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -457,10 +482,10 @@ def test_a_stack_needs_layers_of_one_size(part, layer):
         (lambda: Transformer(11, 11, layers=0), "layers must be at least 1, not 0"),
         (
             lambda: Transformer(11, 11, d_model=10, heads=4),
-            "10 features cannot be divided among 4 heads",
+            "d_model = 10 is not divisible by 4 heads",
         ),
-        (lambda: FeedForward(4, 0), "hidden must be at least 1, not 0"),
-        (lambda: TransformerDecoderLayer(0, 1, 1), "size must be at least 1, not 0"),
+        (lambda: FeedForward(4, 0), "d_ff must be at least 1, not 0"),
+        (lambda: TransformerDecoderLayer(0, 1, 1), "d_model must be at least 1, not 0"),
         (lambda: Transformer(0, 11), "vocabulary_size must be at least 1, not 0"),
     ],
 )
@@ -485,3 +510,47 @@ def test_an_encoder_layer_compiles_as_one_graph(residual, device):
     )
     torch.testing.assert_close(compiled(x, mask), layer(x, mask))
     torch.testing.assert_close(compiled(x), layer(x))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_model_compiles_as_one_graph_for_varying_lengths():
+    torch.compiler.reset()
+    model = stack()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for batch, source_length, length in [(2, 5, 3), (3, 7, 4), (4, 4, 9), (2, 11, 6)]:
+        source = torch.randint(3, 11, (batch, source_length))
+        source[0, -2:] = 0
+        target = torch.randint(3, 11, (batch, length))
+        close(compiled(source, target), model(source, target))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_exported_model_takes_any_batch_and_lengths_and_padding(strict):
+    """It is traced with a source without padding, which needs no mask in eager mode."""
+    model = stack().eval()
+    batch, source_length, length = map(torch.export.Dim, ("b", "k", "n"))
+    sizes = ({0: batch, 1: source_length}, {0: batch, 1: length})
+    example = torch.full((3, 6), 5), torch.full((3, 4), 5)
+    exported = torch.export.export(
+        model, example, dynamic_shapes=sizes, strict=strict
+    ).module()
+    close(exported(SOURCE, TARGET), model(SOURCE, TARGET))
+    close(exported(SOURCE[:2, :5], TARGET[:2]), model(SOURCE[:2, :5], TARGET[:2]))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_a_model_and_of_its_state_decode_the_same(copied):
+    model = stack().eval()
+    with torch.no_grad():
+        state = model.start(SOURCE)
+        for token in TARGET.unbind(1):
+            state = model.step(token, state).state
+        other, same = copied(model), copied(state)
+        expected = model.step(TARGET[:, 1], state)
+        found = other.step(TARGET[:, 1], same)
+    close(found.logits, expected.logits)
+    for x, y in zip(tensors(found.state), tensors(expected.state), strict=True):
+        close(x, y)

@@ -1,0 +1,96 @@
+import copy
+import pickle
+
+import pytest
+import torch
+
+from companion.attention import (
+    CausalAttention,
+    MultiHeadAttention,
+    PatternAttention,
+    ScaledDot,
+    record_weights,
+)
+from companion.attention.masks import causal, dense
+from tests.tiny import close
+
+
+def inputs(queries, keys, batch=(2, 3)):
+    torch.manual_seed(0)
+    query = torch.randn(*batch, queries, 4, dtype=torch.float64, requires_grad=True)
+    key = torch.randn(*batch, keys, 4, dtype=torch.float64, requires_grad=True)
+    value = torch.randn(*batch, keys, 5, dtype=torch.float64, requires_grad=True)
+    return query, key, value
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize(
+    ("queries", "keys"), [(1, 1), (1, 6), (6, 6), (2, 6), (40, 40)]
+)
+def test_it_is_scaled_dot_product_attention_under_the_causal_mask(batch, queries, keys):
+    given = inputs(queries, keys, batch)
+    mask = dense(causal(), queries, keys, first=keys - queries)[(None,) * len(batch)]
+    attention, definition = CausalAttention(), ScaledDot()
+    expected, found = definition(*given, mask), attention(*given)
+    close(found, expected)
+    close(attention.weights(*given[:2]), definition.weights(*given[:2], mask))
+    for x, y in zip(
+        torch.autograd.grad(found.sin().sum(), given),
+        torch.autograd.grad(expected.sin().sum(), given),
+        strict=True,
+    ):
+        close(x, y)
+
+
+@pytest.mark.parametrize("position", [None, torch.tensor([3, 0, 5, 1])])
+@pytest.mark.parametrize("masked", [False, True])
+def test_masks_and_positions_are_those_of_a_pattern(position, masked):
+    given, pattern = inputs(4, 6), PatternAttention(causal())
+    mask = torch.rand(2, 1, 4, 6) < 0.6 if masked else None
+    found = CausalAttention()(*given, mask, position)
+    close(found, pattern(*given, mask, position))
+    with record_weights(attention := CausalAttention()) as maps:
+        close(attention(*given, mask, position), found)
+    (weights,) = maps[""]
+    close(weights @ given[2], found)
+
+
+def test_more_queries_than_keys_need_positions():
+    given = inputs(6, 4)
+    with pytest.raises(
+        ValueError, match="6 queries cannot be the last positions of 4 keys"
+    ):
+        CausalAttention()(*given)
+    CausalAttention()(*given, None, torch.arange(6))
+
+
+def test_the_kernel_masks_by_itself(monkeypatch):
+    """No n × n mask is given to it."""
+    from companion.attention import functional
+
+    calls, fused = [], functional.scaled_dot_product_attention
+
+    def spy(query, key, value, mask, dropout, is_causal, scale=None):
+        calls.append((mask is None, is_causal))
+        return fused(query, key, value, mask, dropout, is_causal, scale=scale)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", spy)
+    CausalAttention()(*inputs(6, 6))
+    CausalAttention()(*inputs(1, 6))
+    assert calls == [(True, True), (True, False)]
+
+
+def test_copies_are_causal():
+    attention, given = CausalAttention(), inputs(5, 5)
+    for copied in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
+        assert copied.causal
+        close(copied(*given), attention(*given))
+
+
+def test_multi_head_attention_converts_it_to_pytorch_and_its_mask_is_given_there():
+    ours = MultiHeadAttention(8, 2, CausalAttention())
+    x = torch.randn(2, 5, 8)
+    found = ours(x, *ours.project(x))
+    future = ~dense(causal(), 5)
+    expected = ours.to_torch()(x, x, x, attn_mask=future)[0]
+    torch.testing.assert_close(found, expected)
