@@ -11,7 +11,7 @@ import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
@@ -30,7 +30,10 @@ SPLITS = ("train", "test")
 IN_A_CLASS = 12_500  #: positive reviews in a split, and as many negative ones
 _LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
 _MOST = 2**20  # bytes that are read of one member of an archive, with its headers
-_OPEN = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}  # by a file's first bytes
+_OPEN: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7": lzma.open,
+}  # by a file's first bytes
 _DAMAGED = (
     tarfile.TarError,
     gzip.BadGzipFile,

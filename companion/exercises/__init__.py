@@ -1,4 +1,4 @@
-"""Check an answer to an exercise of the book: ``check("2.1", my_function)`` says right, or what is wrong."""
+"""Automatic feedback on the exercises of the book: ``check("2.1", my_function)``."""
 
 from companion.exercises import (
     attention,
@@ -31,7 +31,7 @@ _EXERCISES = {
 
 
 class Verdict:
-    """The answer of :func:`check`: it reads as words, and is true where the function is right."""
+    """The result of :func:`check`: a text for the reader, true if the function is right."""
 
     def __init__(self, number: str, problem: str):
         self.number = number
@@ -47,13 +47,19 @@ class Verdict:
 
 
 def check(number: str, function: Answer) -> Verdict:
-    """Run ``function`` on prepared inputs and say in words whether it is right, or what is wrong.
+    """Run a function on prepared inputs, and explain what is wrong if it is not right.
 
-    The text of each exercise gives the arguments. An exception in ``function`` is part of the answer.
+    Args:
+        number: the exercise, as ``"2.1"``; the text of the exercise gives the arguments.
+        function: the reader's function. If it raises an exception, the feedback says so.
 
     Raises:
-        ValueError: there is no such exercise; the message lists those that there are.
+        ValueError: there is no such exercise; the message lists the existing ones.
         TypeError: ``function`` cannot be called.
+
+    Example:
+        >>> check("8.1", lambda A, B: A * B)
+        Exercise 8.1, not yet. It stops with RuntimeError: The size of tensor a (3) must ...
     """
     if number not in _EXERCISES:
         raise ValueError(

@@ -30,11 +30,11 @@ ATTEND = Exercise(
         "The scores are multiplied by √d; they are divided by it.": lambda q, k, v: (
             (q @ k.mT * 7**0.5).softmax(-1) @ v
         ),
-        "The scores are divided by √k, the number of keys; d is the number of features.": lambda q, k, v: (
+        "The scores are divided by √k, the number of keys; d is their dimension.": lambda q, k, v: (
             (q @ k.mT / 5**0.5).softmax(-1) @ v
         ),
-        "The scores are divided by √v, of the values; d is that of queries and keys.": lambda q, k, v: (
-            (q @ k.mT / 11**0.5).softmax(-1) @ v
+        "The scores are divided by √v, the values' dimension; d is that of queries and keys.": (
+            lambda q, k, v: (q @ k.mT / 11**0.5).softmax(-1) @ v
         ),
         "The division by √d comes after the softmax; it belongs before.": lambda q, k, v: (
             (q @ k.mT).softmax(-1) @ v / 7**0.5
@@ -51,7 +51,7 @@ ATTEND = Exercise(
         "There is no softmax: the scores themselves are the weights here.": lambda q, k, v: (
             _scores(q, k) @ v
         ),
-        "There is a sigmoid in the place of the softmax.": lambda q, k, v: (
+        "There is a sigmoid instead of the softmax.": lambda q, k, v: (
             _scores(q, k).sigmoid() @ v
         ),
         "These are the scores: the softmax and the average are missing.": lambda q, k, v: (
@@ -60,22 +60,24 @@ ATTEND = Exercise(
         "These are the weights: the average of the values is missing.": lambda q, k, v: (
             _scores(q, k).softmax(-1)
         ),
-        "These are the keys averaged; the values are to be.": lambda q, k, v: (
+        "This is the average of the keys; average the values.": lambda q, k, v: (
             _scores(q, k).softmax(-1) @ k
         ),
-        "This takes the best value alone, which no gradient can learn from.": lambda q, k, v: (
-            torch.nn.functional.one_hot(_scores(q, k).argmax(-1), 5).to(v) @ v
+        "This selects the value with the highest score: argmax has no gradient to learn from.": (
+            lambda q, k, v: (
+                torch.nn.functional.one_hot(_scores(q, k).argmax(-1), 5).to(v) @ v
+            )
         ),
     },
     hints={
         "must match|mat1|Expected size": "The scores are (b, q, k): multiply the query, (b, q, d), by the key"
-        " with its last two axes exchanged, key.mT."
+        " with its last two axes transposed, key.mT."
     },
 )
 
 
 def _states_and_mask() -> dict[str, Tensor]:
-    """Texts of 5, 2 and no words, with other numbers where there is none. The second has a hole."""
+    """Texts of 5, 2 and 0 words, with random states at padding; the second has a gap."""
     mask = torch.tensor([[True] * 5, [True, False, True, False, False], [False] * 5])
     return {"states": normal(3, 5, 7, seed=34), "mask": mask}
 
@@ -100,39 +102,41 @@ MEAN_POOL = Exercise(
         "Padding is zero, but still counted: divide by the number of words, not by n.": lambda s, m: (
             _zeroed(s, m).mean(1)
         ),
-        "The padding is added up, though it is not counted.": lambda s, m: (
+        "The sum includes the padding, although the count does not.": lambda s, m: (
             s.sum(1) / m.sum(1, keepdim=True).clamp(min=1)
         ),
-        "It is the sum: divide by the number of words.": lambda s, m: _zeroed(s, m).sum(
-            1
-        ),
+        "This is the sum: divide by the number of words.": lambda s, m: _zeroed(
+            s, m
+        ).sum(1),
         "The mask is the wrong way round: True means that there is a word.": lambda s, m: (
             mean_pooling(s, ~m)
         ),
-        "The text without words is 0 / 0, which is NaN; it must get zeros.": lambda s, m: (
+        "The empty text gives 0 / 0, which is NaN; it must get zeros.": lambda s, m: (
             _divided(s, m, m.sum(1, keepdim=True))
         ),
-        "There is 1 too many in the number of words, to save the empty text: use clamp(min=1).": (
+        "The number of words is 1 too large, to avoid 0 / 0 for the empty text: use clamp(min=1).": (
             lambda s, m: _divided(s, m, m.sum(1, keepdim=True) + 1)
         ),
         "All texts are divided by the number of words in the whole batch.": lambda s, m: (
             _divided(s, m, m.sum())
         ),
-        "The mean is taken over the features; it is taken over the words.": lambda s, m: (
+        "The mean runs over the features; it must run over the words.": lambda s, m: (
             _zeroed(s, m).mean(2)
         ),
         "One mean is taken over the words of all texts together.": lambda s, m: (
             s[m].mean(0).expand(3, 7)
         ),
-        "This is the maximum; the mean is asked for.": lambda s, m: (
+        "This is max pooling; take the mean.": lambda s, m: (
             s.masked_fill(~m[..., None], -torch.inf)
             .amax(1)
             .masked_fill(~m.any(1, keepdim=True), 0)
         ),
-        "This is the last word; the mean of all is asked for.": lambda s, m: (
+        "This is the state of the last word; take the mean of all.": lambda s, m: (
             torch.stack([s[0, 4], s[1, 2], 0 * s[2, 0]])
         ),
-        "The first words are taken, as many as the mask has; it may have a hole.": _first_words,
+        "The first positions are averaged, as many as the mask has words; but the mask may have gaps.": (
+            _first_words
+        ),
     },
     hints={
         "must match": "The mask is (b, n), and the states are (b, n, d): write mask[..., None]."
@@ -149,7 +153,7 @@ def _distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _with_an_equal_word() -> dict[str, Tensor]:
-    """One word is on both sides, in whole numbers, so that its distance is 0 however it is computed."""
+    """One word is on both sides, in whole numbers: every formula gives it the distance 0."""
     left, right = normal(2, 3, 7, seed=35), normal(2, 5, 7, seed=36)
     left[0, 1] = right[0, 3] = left[0, 1].round()
     return {"left": left, "right": right}
@@ -165,13 +169,13 @@ MATCH_SCORES = Exercise(
         "This is the distance; the score is 1 / (1 + distance).": lambda x, y: (
             _distances(x, y)
         ),
-        "The 1 under the fraction is missing: two equal words would be infinite.": lambda x, y: (
+        "The 1 in the denominator is missing: equal words would get an infinite score.": lambda x, y: (
             1 / _distances(x, y)
         ),
-        "The absolute differences are added up; the distance is Euclidean.": lambda x, y: (
+        "The absolute differences are summed; the distance is Euclidean.": lambda x, y: (
             1 / (1 + _differences(x, y).abs().sum(-1))
         ),
-        "The squares are averaged and not added up.": lambda x, y: (
+        "The squares are averaged; sum them.": lambda x, y: (
             1 / (1 + _differences(x, y).square().mean(-1).sqrt())
         ),
         "The largest difference is taken; the distance is Euclidean.": lambda x, y: (
@@ -183,13 +187,13 @@ MATCH_SCORES = Exercise(
         "This is −distance; the score is 1 / (1 + distance).": lambda x, y: (
             -_distances(x, y)
         ),
-        "This is the dot product in the place of the distance.": lambda x, y: (
+        "There is a dot product instead of the distance.": lambda x, y: (
             1 / (1 + x @ y.mT)
         ),
         "This is the cosine; the score is 1 / (1 + distance).": lambda x, y: (
             torch.cosine_similarity(x[:, :, None], y[:, None], dim=-1)
         ),
-        "The features are not added up: there is one score for each pair of words.": lambda x, y: (
+        "The sum over the features is missing: each pair of words gets one score.": lambda x, y: (
             1 / (1 + _differences(x, y).abs())
         ),
         "There is a softmax; the scores of (3.5) are not normalised.": lambda x, y: (
@@ -200,8 +204,8 @@ MATCH_SCORES = Exercise(
         ),
     },
     hints={
-        "must match": "Each word meets each word, so each side needs a new axis: left to (b, m, 1, d), right"
-        " to (b, 1, n, d)."
+        "must match": "Each word is compared with each word, so both sides need a new axis: "
+        "left (b, m, 1, d), right (b, 1, n, d)."
     },
 )
 EXERCISES = {"3.1": ATTEND, "3.2": MEAN_POOL, "3.3": MATCH_SCORES}

@@ -1,4 +1,4 @@
-"""The exercises of chapter 2, Bahdanau attention: those on the scores, and all by their number."""
+"""The exercises of chapter 2, Bahdanau attention: scores and location features."""
 
 from torch import Tensor
 from torch.nn import functional
@@ -45,57 +45,57 @@ ADDITIVE_SCORES = Exercise(
         "The tanh comes after v; it belongs inside: v · tanh(…).": lambda q, k, W, U, v: (
             (_sum(q, k, W, U) @ v).tanh()
         ),
-        "There is a sigmoid in the place of the tanh.": lambda q, k, W, U, v: (
+        "There is a sigmoid instead of the tanh.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).sigmoid() @ v
         ),
-        "There is a ReLU in the place of the tanh.": lambda q, k, W, U, v: (
+        "There is a ReLU instead of the tanh.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).relu() @ v
         ),
-        "The two parts are subtracted: it is W s + U h.": lambda q, k, W, U, v: (
+        "The two parts are subtracted: the sum is W s + U h.": lambda q, k, W, U, v: (
             _additive(q, -k, W, U, v)
         ),
-        "The tanh is taken of each part alone: add W s and U h first.": lambda q, k, W, U, v: (
+        "The tanh is applied to each part separately: add W s and U h first.": lambda q, k, W, U, v: (
             _additive(q, 0 * k, W, U, v) + _additive(0 * q, k, W, U, v)
         ),
-        "The tanh is taken of the query's part only: add W s and U h first.": lambda q, k, W, U, v: (
+        "The tanh is applied to the query's part only: add W s and U h first.": lambda q, k, W, U, v: (
             (_query_part(q, W).tanh() + _key_part(k, U)) @ v
         ),
-        "The tanh is taken of the keys' part only: add W s and U h first.": lambda q, k, W, U, v: (
+        "The tanh is applied to the keys' part only: add W s and U h first.": lambda q, k, W, U, v: (
             (_query_part(q, W) + _key_part(k, U).tanh()) @ v
         ),
-        "v is inside the tanh; it comes after: v · tanh(…).": lambda q, k, W, U, v: (
+        "v is inside the tanh; it belongs outside: v · tanh(…).": lambda q, k, W, U, v: (
             (_sum(q, k, W, U) * v).tanh().sum(-1)
         ),
-        "The two parts are multiplied: it is the sum W s + U h.": lambda q, k, W, U, v: (
+        "The two parts are multiplied: take the sum W s + U h.": lambda q, k, W, U, v: (
             (_query_part(q, W) * _key_part(k, U)).tanh() @ v
         ),
-        "This is the dot product of W s and U h: it is v · tanh(W s + U h).": lambda q, k, W, U, v: (
+        "This is the dot product of W s and U h: the score is v · tanh(W s + U h).": lambda q, k, W, U, v: (
             (q @ W.mT) @ (k @ U.mT).mT
         ),
-        "v is missing: the d numbers are only added up.": lambda q, k, W, U, v: (
+        "v is missing: the d components are only summed.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().sum(-1)
         ),
-        "v is missing: the d numbers are only averaged.": lambda q, k, W, U, v: (
+        "v is missing: the d components are only averaged.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().mean(-1)
         ),
-        "v is missing: d numbers are left for each query and key.": lambda q, k, W, U, v: (
+        "v is missing: d components are left for each query and key.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh()
         ),
-        "The products with v are not added up over d.": lambda q, k, W, U, v: (
+        "The products with v are not summed over d.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh() * v
         ),
-        "These are weights already: give the scores, before any softmax.": lambda q, k, W, U, v: (
+        "These are weights: return the scores, before any softmax.": lambda q, k, W, U, v: (
             _additive(q, k, W, U, v).softmax(-1)
         ),
-        "Every query gets the first query's scores.": lambda q, k, W, U, v: _additive(
-            q[:, :1].expand_as(q), k, W, U, v
+        "Every query gets the scores of the first query.": lambda q, k, W, U, v: (
+            _additive(q[:, :1].expand_as(q), k, W, U, v)
         ),
-        "The query takes no part.": lambda q, k, W, U, v: _additive(0 * q, k, W, U, v),
-        "The keys take no part.": lambda q, k, W, U, v: _additive(q, 0 * k, W, U, v),
+        "The query is not used.": lambda q, k, W, U, v: _additive(0 * q, k, W, U, v),
+        "The keys are not used.": lambda q, k, W, U, v: _additive(q, 0 * k, W, U, v),
     },
     hints={
-        "must match": "Each query meets each key, so each part needs a new axis: "
-        "query to (b, q, 1, d), key to (b, 1, k, d)."
+        "must match": "Each query is compared with each key, so both parts need a new axis: "
+        "query (b, q, 1, d), key (b, 1, k, d)."
     },
     alike=_query_and_key(7, 7, 7),
     confusions={
@@ -122,7 +122,7 @@ ADDITIVE_SCORES = Exercise(
 
 
 def _features(previous: Tensor, filters: Tensor) -> Tensor:
-    """As many positions as before: the padding is what the caller has put on both sides."""
+    """A convolution without padding, which the caller has added on both sides."""
     return functional.conv1d(previous[:, None], filters[:, None]).mT
 
 
@@ -133,8 +133,9 @@ def _padded(
     right: float = 0.5,
     mode: str = "constant",
 ) -> Tensor:
-    both = filters.shape[1] - 1
-    return functional.pad(x[:, None], (int(left * both), int(right * both)), mode)[:, 0]
+    total = filters.shape[1] - 1
+    sides = int(left * total), int(right * total)
+    return functional.pad(x[:, None], sides, mode)[:, 0]
 
 
 def _location(previous: Tensor, filters: Tensor) -> Tensor:
@@ -148,17 +149,17 @@ LOCATION_FEATURES = Exercise(
     },
     solution=_location,
     mistakes={
-        "The filters are flipped: this is a convolution as in mathematics, and conv1d does not flip.": (
+        "The filters are flipped, as in a mathematical convolution: conv1d does not flip them.": (
             lambda p, f: _features(_padded(p, f), f.flip(1))
         ),
         "There is no padding, so positions are lost: put (w − 1) / 2 zeros on each side.": _features,
         "There is too much padding: put (w − 1) / 2 zeros on each side, not w − 1.": (
             lambda p, f: _features(_padded(p, f, 1.0, 1.0), f)
         ),
-        "All the padding is on the left: a position sees only what comes before. Half goes on each side.": (
+        "All the padding is on the left: only earlier positions are included. Put half on each side.": (
             lambda p, f: _features(_padded(p, f, 1.0, 0.0), f)
         ),
-        "All the padding is on the right: a position sees only what comes after. Half goes on each side.": (
+        "All the padding is on the right: only later positions are included. Put half on each side.": (
             lambda p, f: _features(_padded(p, f, 0.0, 1.0), f)
         ),
         "The features are one position late: put as many zeros on the left as on the right.": (
@@ -167,10 +168,10 @@ LOCATION_FEATURES = Exercise(
         "The features are one position early: put as many zeros on the right as on the left.": (
             lambda p, f: _features(_padded(p, f, 0.25, 0.75), f)
         ),
-        "The features are one position late, and the last has come round to the first.": (
+        "The features are one position late, and the last has wrapped around to the first.": (
             lambda p, f: _location(p, f).roll(1, 1)
         ),
-        "The features are one position early, and the first has come round to the last.": (
+        "The features are one position early, and the first has wrapped around to the last.": (
             lambda p, f: _location(p, f).roll(-1, 1)
         ),
         "The last position is left at 0: there are as many windows as positions.": (
@@ -188,12 +189,12 @@ LOCATION_FEATURES = Exercise(
         "The padding mirrors the weights at the ends: it must be zeros.": (
             lambda p, f: _features(_padded(p, f, mode="reflect"), f)
         ),
-        "The filters are added up: each of the c filters gives a feature of its own.": (
+        "The filters are summed: each of the c filters gives its own feature.": (
             lambda p, f: _location(p, f).sum(-1)
         ),
     },
     hints={
-        "three dimensions|channels": "conv1d wants an axis of channels, of size 1 here: (b, 1, k), (c, 1, w)."
+        "three dimensions|channels": "conv1d needs a channel axis, of size 1 here: (b, 1, k), (c, 1, w)."
     },
 )
 EXERCISES = {

@@ -1,4 +1,4 @@
-"""The exercises of chapter 11: a gated convolution, one look of multi-step attention, a normalised weight."""
+"""The exercises of chapter 11: gated convolution, one attention step, weight normalisation."""
 
 import math
 
@@ -20,10 +20,10 @@ def _linear(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return _convolved(x, W, b, W.shape[-1] - 1, 0)
 
 
-def _seen(
+def _gated_with_padding(
     before: int, after: int, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor
 ) -> Tensor:
-    """The gated convolution with so many zeros before the sentence and after it."""
+    """The gated convolution with ``before`` and ``after`` zeros around the sentence."""
     return (
         _convolved(x, W, b, before, after)
         * _convolved(x, V, c, before, after).sigmoid()
@@ -31,7 +31,7 @@ def _seen(
 
 
 def _gated(x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
-    return _seen(W.shape[-1] - 1, 0, x, W, b, V, c)
+    return _gated_with_padding(W.shape[-1] - 1, 0, x, W, b, V, c)
 
 
 GATED_CONVOLUTION = Exercise(
@@ -44,56 +44,56 @@ GATED_CONVOLUTION = Exercise(
     },
     solution=_gated,
     mistakes={
-        "It sees the future: all k − 1 zeros go to the left.": lambda *x: _seen(
-            1, 1, *x
+        "It receives information from the future: all k − 1 zeros go to the left.": lambda *x: (
+            _gated_with_padding(1, 1, *x)
         ),
-        "It sees only the future: the zeros go to the left, not to the right.": lambda *x: (
-            _seen(0, 2, *x)
+        "It receives information only from the future: the zeros go to the left, not to the right.": (
+            lambda *x: _gated_with_padding(0, 2, *x)
         ),
-        "A word does not see itself: k − 1 zeros go before the sentence, not k.": lambda *x: (
-            _seen(3, -1, *x)
+        "A position does not receive its own word: k − 1 zeros go before the sentence, not k.": lambda *x: (
+            _gated_with_padding(3, -1, *x)
         ),
-        "The output is k − 1 too long: zeros go to the left only, or k − 1 outputs are cut off the end.": (
-            lambda *x: _seen(2, 2, *x)
+        "The output is k − 1 too long: put zeros on the left only, or cut k − 1 outputs off the end.": (
+            lambda *x: _gated_with_padding(2, 2, *x)
         ),
-        "The output is k − 1 too short: there are no zeros.": lambda *x: _seen(
-            0, 0, *x
+        "The output is k − 1 too short: the zeros are missing.": lambda *x: (
+            _gated_with_padding(0, 0, *x)
         ),
         "The last word is missing: cut k − 1 outputs off the end, not k as the paper says.": (
             lambda *x: _gated(*x)[:, :-1]
         ),
-        "The gate is on the wrong one: σ is of V and c.": lambda x, W, b, V, c: _gated(
-            x, V, c, W, b
+        "The wrong half is the gate: σ belongs to V and c.": lambda x, W, b, V, c: (
+            _gated(x, V, c, W, b)
         ),
-        "The gate is missing: σ is of V and c.": lambda x, W, b, V, c: (
+        "The gate is missing: σ belongs to V and c.": lambda x, W, b, V, c: (
             _linear(x, W, b) * _linear(x, V, c)
         ),
-        "Both are gated: σ is of V and c only.": lambda x, W, b, V, c: (
+        "Both halves have a σ: it belongs to V and c only.": lambda x, W, b, V, c: (
             _linear(x, W, b).sigmoid() * _linear(x, V, c).sigmoid()
         ),
-        "There is a tanh on the first, as in an LSTM: a gated linear unit has none.": lambda x, W, b, V, c: (
-            _linear(x, W, b).tanh() * _linear(x, V, c).sigmoid()
+        "There is a tanh on the first half, as in an LSTM: a gated linear unit has none.": (
+            lambda x, W, b, V, c: _linear(x, W, b).tanh() * _linear(x, V, c).sigmoid()
         ),
-        "The gate is a softmax: it is σ, each feature by itself.": lambda x, W, b, V, c: (
+        "The gate is a softmax: use σ, which treats each feature separately.": lambda x, W, b, V, c: (
             _linear(x, W, b) * _linear(x, V, c).softmax(-1)
         ),
-        "The two are added: the gate multiplies.": lambda x, W, b, V, c: (
+        "The two halves are added: the gate multiplies.": lambda x, W, b, V, c: (
             _linear(x, W, b) + _linear(x, V, c).sigmoid()
         ),
         "The bias b is missing.": lambda x, W, b, V, c: _gated(x, W, 0 * b, V, c),
         "The bias c is missing.": lambda x, W, b, V, c: _gated(x, W, b, V, 0 * c),
         "Both biases are missing.": lambda x, W, b, V, c: _gated(x, W, 0 * b, V, 0 * c),
-        "The kernels are turned around: their last column meets the newest word.": lambda x, W, b, V, c: (
+        "The kernels are reversed: their last column belongs to the current word.": lambda x, W, b, V, c: (
             _gated(x, W.flip(-1), b, V.flip(-1), c)
         ),
     },
     hints={
-        "channels|expected input": "conv1d wants the features before the positions: x.mT, and .mT after it."
+        "channels|expected input": "conv1d needs the features before the positions: x.mT, and .mT after it."
     },
 )
 
 
-def _look_inputs(size: int, features: int) -> Inputs:
+def _step_inputs(size: int, features: int) -> Inputs:
     lengths = torch.tensor([5, 4])
     return {
         "h": normal(2, 3, size, seed=114),
@@ -106,93 +106,101 @@ def _look_inputs(size: int, features: int) -> Inputs:
     }
 
 
-def _sum(h, g, z, e, W, b, mask, *, key=None, value=None, query=None) -> Tensor:
-    """Σ_j a_ij (z_j + e_j), not yet scaled, with one of its parts replaced."""
+def _sum(
+    *inputs: Tensor,
+    query: Tensor | None = None,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+) -> Tensor:
+    """Σ_j a_ij (z_j + e_j) before the scaling, with some of its parts replaced."""
+    h, g, z, e, W, b, mask = inputs
     query = h @ W.mT + b + g if query is None else query
     key, value = z if key is None else key, z + e if value is None else value
     return masked_softmax(query @ key.mT, mask[:, None]) @ value
 
 
-def _unmasked(h, g, z, e, W, b, mask) -> Tensor:
-    return _sum(h, g, z, e, W, b, torch.ones_like(mask))
+def _unmasked(*inputs: Tensor) -> Tensor:
+    return _sum(*inputs[:-1], torch.ones_like(inputs[-1]))
 
 
-def _words(mask: Tensor) -> Tensor:
+def _lengths(mask: Tensor) -> Tensor:
     return mask.sum(-1)[:, None, None].double()
 
 
-def _look(h, g, z, e, W, b, mask, **parts) -> Tensor:
-    return _words(mask).sqrt() * _sum(h, g, z, e, W, b, mask, **parts)
+def _step(*inputs: Tensor, **parts: Tensor) -> Tensor:
+    return _lengths(inputs[-1]).sqrt() * _sum(*inputs, **parts)
 
 
-LOOK = Exercise(
-    inputs=_look_inputs(11, 5),
-    solution=_look,
+ATTENTION_STEP = Exercise(
+    inputs=_step_inputs(11, 5),
+    solution=_step,
     mistakes={
-        "m is the padded width: it is the number of words of each sentence, mask.sum(-1).": (
+        "m is the padded length: use the number of words of each sentence, mask.sum(-1).": (
             lambda *x: math.sqrt(x[-1].shape[-1]) * _sum(*x)
         ),
-        "m is the longest sentence's length: it is each sentence's own.": lambda *x: (
-            _words(x[-1]).amax().sqrt() * _sum(*x)
+        "m is the length of the longest sentence: each sentence has its own.": lambda *x: (
+            _lengths(x[-1]).amax().sqrt() * _sum(*x)
         ),
         "The factor m √(1/m) is missing.": _sum,
-        "The factor is m: it is m √(1/m), which is √m.": lambda *x: (
-            _words(x[-1]) * _sum(*x)
+        "The factor is m: it must be m √(1/m), which is √m.": lambda *x: (
+            _lengths(x[-1]) * _sum(*x)
         ),
-        "The factor is √(1/m): it is m √(1/m), which is √m.": lambda *x: (
-            _words(x[-1]) ** -0.5 * _sum(*x)
+        "The factor is √(1/m): it must be m √(1/m), which is √m.": lambda *x: (
+            _lengths(x[-1]) ** -0.5 * _sum(*x)
         ),
-        "The factor is on the scores: it scales the context, after the average.": lambda *x: (
-            _sum(*x, query=_words(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1]))
+        "The factor multiplies the scores: it scales the context, after the average.": lambda *x: (
+            _sum(*x, query=_lengths(x[-1]).sqrt() * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
-        "The mask is not used: padding gets weight.": lambda *x: (
-            _words(x[-1]).sqrt() * _unmasked(*x)
+        "The mask is not used: padding receives weight.": lambda *x: (
+            _lengths(x[-1]).sqrt() * _unmasked(*x)
         ),
-        "The mask is not used, and m counts padding.": lambda *x: (
+        "The mask is not used, and m includes padding.": lambda *x: (
             math.sqrt(x[-1].shape[-1]) * _unmasked(*x)
         ),
-        "g is missing in the query d.": lambda *x: _look(
+        "g is missing in the query d.": lambda *x: _step(
             *x, query=x[0] @ x[4].mT + x[5]
         ),
-        "b is missing in the query d.": lambda *x: _look(
+        "b is missing in the query d.": lambda *x: _step(
             *x, query=x[0] @ x[4].mT + x[1]
         ),
-        "The key is z + e: it is z, only the value is the sum.": lambda *x: _look(
+        "The key is z + e: it must be z; only the value is the sum.": lambda *x: _step(
             *x, key=x[2] + x[3]
         ),
-        "The key is e: it is z.": lambda *x: _look(*x, key=x[3]),
-        "The value is z: it is z + e.": lambda *x: _look(*x, value=x[2]),
-        "The value is e: it is z + e.": lambda *x: _look(*x, value=x[3]),
+        "The key is e: it must be z.": lambda *x: _step(*x, key=x[3]),
+        "The value is z: it must be z + e.": lambda *x: _step(*x, value=x[2]),
+        "The value is e: it must be z + e.": lambda *x: _step(*x, value=x[3]),
         "d is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
-            _look(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
+            _step(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
         "z + e is scaled by √½, as in the authors' code: the paper's text does not.": lambda *x: (
-            _HALF * _look(*x)
+            _HALF * _step(*x)
         ),
         "d and z + e are scaled by √½, as in the authors' code: the paper's text scales neither.": (
-            lambda *x: _HALF * _look(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
+            lambda *x: _HALF * _step(*x, query=_HALF * (x[0] @ x[4].mT + x[5] + x[1]))
         ),
-        "The scores are divided by √d, as in a Transformer: here they are plain dot products.": (
-            lambda *x: _look(
+        "The scores are divided by √d, as in a Transformer: here they are dot products without scaling.": (
+            lambda *x: _step(
                 *x, query=(x[0] @ x[4].mT + x[5] + x[1]) / math.sqrt(x[1].shape[-1])
             )
         ),
-        "The softmax runs over the queries: each query's weights sum to 1.": lambda h, g, z, e, W, b, mask: (
-            _words(mask).sqrt()
-            * ((h @ W.mT + b + g) @ z.mT)
-            .masked_fill(~mask[:, None], -torch.inf)
-            .softmax(1)
-            .nan_to_num()
-            @ (z + e)
+        "The softmax runs over the queries: the weights of each query must sum to 1.": (
+            lambda h, g, z, e, W, b, mask: (
+                _lengths(mask).sqrt()
+                * ((h @ W.mT + b + g) @ z.mT)
+                .masked_fill(~mask[:, None], -torch.inf)
+                .softmax(1)
+                .nan_to_num()
+                @ (z + e)
+            )
         ),
     },
     hints={
-        "size of tensor|must match": "mask is (b, k), the scores are (b, q, k): mask[:, None] fits them."
+        "size of tensor|must match": "The mask is (b, k), the scores are (b, q, k): use mask[:, None]."
     },
-    alike=_look_inputs(5, 5),
+    alike=_step_inputs(5, 5),
     confusions={
         "W is transposed: it is (e, d), so W h is h @ W.mT.": lambda h, g, z, e, W, b, mask: (
-            _look(h, g, z, e, W.mT, b, mask)
+            _step(h, g, z, e, W.mT, b, mask)
         )
     },
 )
@@ -206,29 +214,29 @@ NORMALISED = Exercise(
     inputs={"v": normal(7, 5, 3, seed=120), "g": normal(7, seed=121).abs() + 0.5},
     solution=lambda v, g: g[:, None, None] * v / _norms(v, 1, 2),
     mistakes={
-        "The length is that of all of v: each output has its own.": lambda v, g: (
+        "The norm is that of the whole v: each output has its own.": lambda v, g: (
             g[:, None, None] * v / _norms(v, 0, 1, 2)
         ),
-        "The length is taken over the inputs only: it is over all that one output reads.": (
+        "The norm runs over the inputs only: it must run over all weights of one output.": (
             lambda v, g: g[:, None, None] * v / _norms(v, 1)
         ),
-        "The length is taken over the places only: it is over all that one output reads.": (
+        "The norm runs over the width only: it must run over all weights of one output.": (
             lambda v, g: g[:, None, None] * v / _norms(v, 2)
         ),
-        "The length is taken over the outputs: it is over all that one output reads.": lambda v, g: (
+        "The norm runs over the outputs: it must run over all weights of one output.": lambda v, g: (
             g[:, None, None] * v / _norms(v, 0)
         ),
         "g is missing.": lambda v, g: v / _norms(v, 1, 2),
-        "v is not divided by its length: it gives only the direction.": lambda v, g: (
+        "v is not divided by its norm: it must give the direction only.": lambda v, g: (
             g[:, None, None] * v
         ),
-        "v is divided by its squared length.": lambda v, g: (
+        "v is divided by its squared norm.": lambda v, g: (
             g[:, None, None] * v / _norms(v, 1, 2) ** 2
         ),
-        "v is divided by the sum of its absolute values: the length is the root of the sum of squares.": (
+        "v is divided by the sum of its absolute values: the norm is the root of the sum of squares.": (
             lambda v, g: g[:, None, None] * v / v.abs().sum((1, 2), keepdim=True)
         ),
-        "v is divided by its standard deviation: its length is meant, and nothing is subtracted.": (
+        "v is divided by its standard deviation: divide by its norm, without subtracting a mean.": (
             lambda v, g: g[:, None, None] * v / v.flatten(1).std(1)[:, None, None]
         ),
         "The mean is subtracted: weight normalisation only divides.": lambda v, g: (
@@ -236,7 +244,7 @@ NORMALISED = Exercise(
         ),
     },
     hints={
-        "must match": "g is (o): to stand beside v, of (o, i, k), it needs two axes more, g[:, None, None]."
+        "must match": "g is (o) and v is (o, i, k): g needs two more axes, g[:, None, None]."
     },
 )
 
@@ -245,4 +253,4 @@ def _centred(v: Tensor) -> Tensor:
     return v - v.mean((1, 2), keepdim=True)
 
 
-EXERCISES = {"11.1": GATED_CONVOLUTION, "11.2": LOOK, "11.3": NORMALISED}
+EXERCISES = {"11.1": GATED_CONVOLUTION, "11.2": ATTENTION_STEP, "11.3": NORMALISED}

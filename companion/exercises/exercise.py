@@ -1,4 +1,4 @@
-"""An exercise, the mistakes it knows, and how a reader's answer is told from the right one, in words."""
+"""An exercise with its known mistakes, and feedback on a reader's answer."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,21 +9,28 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-#: A reader's function, or the right one.
+#: A reader's function, or the solution.
 Answer = Callable[..., Any]
-#: What it is given, by name, which are tensors, and now and then a plain number.
+#: Its arguments by name: tensors, and sometimes numbers.
 Inputs = dict[str, Any]
-#: The right function with a mistake planted in it, under the words that explain it.
+#: Solutions with one mistake each, by the text that explains it.
 Mistakes = Mapping[str, Answer]
 
 
 class Exercise(NamedTuple):
-    """What :func:`diagnose` needs: inputs by name, in order, the right function, and the mistakes to expect.
+    """The inputs, the solution and the expected mistakes of an exercise.
 
-    A mistake is the right function with that mistake planted in it, under the words that explain it. The
-    sizes of ``inputs`` all differ, so that no wrong axis fits by chance. Some mistakes then cannot even run,
-    such as two matrices in each other's place: these, the ``confusions``, are told apart on ``alike``, where
-    the sizes that they confuse are equal. ``hints`` are advice by a pattern in an exception's message.
+    The sizes of ``inputs`` are different primes, so that no wrong axis fits by chance.
+    Some mistakes, such as two swapped matrices, then raise an exception: these, the
+    ``confusions``, are recognised on ``alike``, where the confused sizes are equal.
+
+    Args:
+        inputs: the arguments by name, in order.
+        solution: the right function.
+        mistakes: the solution with one mistake each, by the text that explains it.
+        alike: inputs for the confusions.
+        confusions: mistakes that run on ``alike`` only.
+        hints: advice by a pattern in the message of an exception.
     """
 
     inputs: Inputs
@@ -35,26 +42,26 @@ class Exercise(NamedTuple):
 
 
 def normal(*size: int, seed: int) -> Tensor:
-    """Normal numbers, always the same for one seed, with 64 bits."""
+    """Normally distributed numbers of 64 bits, the same for each seed."""
     return torch.randn(
         *size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
 
 
 def diagnose(exercise: Exercise, function: Answer) -> str:
-    """What is wrong with ``function``, in words; nothing if it is right."""
+    """What is wrong with ``function``; an empty text if it is right."""
     leaves = {name: _leaf(value) for name, value in exercise.inputs.items()}
     given = _copies(leaves)
     expected = exercise.solution(*_copies(leaves).values())
     try:
         result = function(*given.values())
-    except (Exception, SystemExit) as error:  # whatever a reader's code may raise
+    except (Exception, SystemExit) as error:  # a reader's code may raise anything
         return _confused(exercise, function) or _raised(error, given, exercise.hints)
     changed = [name for name, value in given.items() if not _equal(value, leaves[name])]
     if changed:
         return f"It changes its input {' and '.join(changed)} in place: work on a copy of it."
     return (
-        _no_plain_tensor(result)
+        _not_dense(result)
         or _wrong(exercise, result.detach(), expected.detach())
         or _wrong_precision(result, expected)
         or _wrong_gradient(result, leaves)
@@ -80,7 +87,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _close(one: Tensor, other: Tensor) -> Tensor:
-    """Where values are equal, as exactly as the precision of the first allows; NaN equals NaN."""
+    """Where values are equal, up to the precision of the first; NaN equals NaN."""
     tolerance = (
         1e-3 if one.dtype in (torch.float32, torch.float16, torch.bfloat16) else 1e-6
     )
@@ -96,30 +103,27 @@ def _raised(
         for name, x in given.items()
     }
     sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    words = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
+    message = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
     advice = [hint for pattern, hint in hints.items() if re.search(pattern, str(error))]
-    return "\n".join([words, *advice[:1]])
+    return "\n".join([message, *advice[:1]])
 
 
 def _confused(exercise: Exercise, function: Answer) -> str:
-    """The words of a mistake that only runs where the sizes it confuses are equal."""
+    """The text of a mistake that runs only where the confused sizes are equal."""
     if exercise.alike is None:
         return ""
     try:
         result = function(*_copies(exercise.alike).values())
-    except (
-        Exception,
-        SystemExit,
-    ):  # then it is no confusion of sizes: the first exception is to be told
+    except (Exception, SystemExit):  # no confusion of sizes: report the first exception
         return ""
     return (
         ""
-        if _no_plain_tensor(result)
-        else _planted(exercise.confusions, exercise.alike, result)
+        if _not_dense(result)
+        else _known_mistake(exercise.confusions, exercise.alike, result)
     )
 
 
-def _no_plain_tensor(result: Any) -> str:
+def _not_dense(result: Any) -> str:
     if result is None:
         return "It returns nothing (None): is the last line a `return`?"
     if not isinstance(result, Tensor):
@@ -140,7 +144,7 @@ def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
     if _equal(result, expected):
         return ""
     return (
-        _planted(exercise.mistakes, exercise.inputs, result)
+        _known_mistake(exercise.mistakes, exercise.inputs, result)
         or _wrong_shape(result, expected)
         or _wrong_scale(result, expected)
         or _not_a_number(result, expected)
@@ -148,19 +152,17 @@ def _wrong(exercise: Exercise, result: Tensor, expected: Tensor) -> str:
     )
 
 
-def _planted(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
-    """The words of the mistake whose result this is, exactly or but for NaN, which may have been made 0."""
+def _known_mistake(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
+    """The text of the mistake with this result, exactly or up to NaN replaced by 0."""
     results = {
-        words: make(*_copies(inputs).values()) for words, make in mistakes.items()
+        text: mistake(*_copies(inputs).values()) for text, mistake in mistakes.items()
     }
-    exactly = [words for words, planted in results.items() if _equal(result, planted)]
+    exactly = [text for text, known in results.items() if _equal(result, known)]
     if exactly:
         return exactly[0]
     numbers, count = result.nan_to_num(), int(result.isnan().sum())
     nearly = [
-        words
-        for words, planted in results.items()
-        if _equal(numbers, planted.nan_to_num())
+        text for text, known in results.items() if _equal(numbers, known.nan_to_num())
     ]
     return (nearly[0] + f" There are also {count} NaN." * bool(count)) if nearly else ""
 
@@ -168,25 +170,25 @@ def _planted(mistakes: Mistakes, inputs: Inputs, result: Tensor) -> str:
 def _wrong_shape(result: Tensor, expected: Tensor) -> str:
     if result.shape == expected.shape:
         return ""
-    words = (
-        f"The shape is {tuple(result.shape)}, and should be {tuple(expected.shape)}."
+    message = (
+        f"The shape is {tuple(result.shape)}, but should be {tuple(expected.shape)}."
     )
     if sorted(result.shape) != sorted(expected.shape):
         if result.squeeze().shape == expected.shape:
-            return f"{words} There is an axis of size 1 too many: squeeze it."
-        return words
+            return f"{message} There is an extra axis of size 1: squeeze it."
+        return message
     orders = [
         order
         for order in permutations(range(result.ndim))
         if result.permute(order).shape == expected.shape
     ]
     right = any(_equal(result.permute(order), expected) for order in orders)
-    fits = "the values are right then" if right else "but the values would still differ"
-    return f"{words} The axes are in another order: .permute{orders[0]} makes them fit, and {fits}."
+    then = "the values are right" if right else "some values are still wrong"
+    return f"{message} The axes are in a different order: after .permute{orders[0]} {then}."
 
 
 def _wrong_scale(result: Tensor, expected: Tensor) -> str:
-    """Right, up to one factor, which is not so near to 1 that it explains nothing."""
+    """Right up to a constant factor that is not too close to 1 to explain anything."""
     result, expected = result.double(), expected.double()
     factor = (result * expected).sum() / expected.square().sum()
     if not factor.isfinite() or factor.abs() < 1e-9 or (factor - 1).abs() < 1e-3:
@@ -202,20 +204,21 @@ def _not_a_number(result: Tensor, expected: Tensor) -> str:
     if not count:
         return ""
     first = tuple((~finite).nonzero()[0].tolist())
-    words = (
+    message = (
         f"{count} of {result.numel()} values are NaN or infinite, the first at {first}."
     )
     if count == result.numel():
-        return words
-    return f"{words} The rest is {'right' if _close(result, expected)[finite].all() else 'not all right'}."
+        return message
+    others = "right" if _close(result, expected)[finite].all() else "not all right"
+    return f"{message} The others are {others}."
 
 
 def _elsewhere(result: Tensor, expected: Tensor) -> str:
     wrong = ~_close(result, expected)
     where = tuple(wrong.nonzero()[0].tolist())
     return (
-        f"The shape is right, but {int(wrong.sum())} of {result.numel()} values are not. "
-        f"The first is at {where}: {result[where].item():.7g}, and should be {expected[where].item():.7g}."
+        f"The shape is right, but {int(wrong.sum())} of {result.numel()} values are wrong. "
+        f"The first is at {where}: {result[where].item():.7g}, but should be {expected[where].item():.7g}."
     )
 
 
@@ -229,7 +232,7 @@ def _wrong_precision(result: Tensor, expected: Tensor) -> str:
 
 
 def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
-    """Whether a model can also learn through values that are right."""
+    """Whether the gradient flows through right values."""
     wanted = {
         name: leaf
         for name, leaf in leaves.items()

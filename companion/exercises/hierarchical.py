@@ -1,4 +1,4 @@
-"""The exercises of chapter 9: one level, sentences in their places, a word's share in the document."""
+"""The exercises of chapter 9: one level, sentences in documents, word weights in documents."""
 
 import torch
 from torch import Tensor
@@ -12,25 +12,25 @@ def _hidden(h: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return (h @ W.T + b).tanh()
 
 
-def _weigh(weights: Tensor, h: Tensor) -> Tensor:
+def _average(weights: Tensor, h: Tensor) -> Tensor:
     return (weights[..., None] * h).sum(1)
 
 
 def _level(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _weigh(masked_softmax(_hidden(h, W, b) @ u, mask), h)
+    return _average(masked_softmax(_hidden(h, W, b) @ u, mask), h)
 
 
 def _scores_of_zero(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _weigh((_hidden(h, W, b) @ u).masked_fill(~mask, 0).softmax(-1), h)
+    return _average((_hidden(h, W, b) @ u).masked_fill(~mask, 0).softmax(-1), h)
 
 
 def _cut_afterwards(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _weigh((_hidden(h, W, b) @ u).softmax(-1) * mask, h)
+    return _average((_hidden(h, W, b) @ u).softmax(-1) * mask, h)
 
 
 def _sum_of_u(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
     hidden = _hidden(h, W, b)
-    return _weigh(masked_softmax(hidden @ u, mask), hidden)
+    return _average(masked_softmax(hidden @ u, mask), hidden)
 
 
 LEVEL = Exercise(
@@ -43,22 +43,22 @@ LEVEL = Exercise(
     },
     solution=_level,
     mistakes={
-        "The hidden layer's vectors are averaged: they make the weights, and the states h are averaged.": (
+        "The hidden layer's vectors are averaged: they give the weights; average the states h.": (
             _sum_of_u
         ),
-        "The mask is not used: padding has weight.": lambda h, m, W, b, u: _level(
+        "The mask is not used: padding receives weight.": lambda h, m, W, b, u: _level(
             h, torch.ones_like(m), W, b, u
         ),
-        "It is the other way round: True means may attend.": lambda h, m, W, b, u: (
-            _level(h, ~m, W, b, u)
+        "The mask is inverted: True means may attend.": lambda h, m, W, b, u: _level(
+            h, ~m, W, b, u
         ),
         "The scores of padding are set to 0: the exponential of 0 is 1, so set them to −∞.": _scores_of_zero,
-        "Padding is cut off after the softmax: the weights of the words no longer sum to 1.": _cut_afterwards,
-        "The tanh is missing.": lambda h, m, W, b, u: _weigh(
+        "Padding is masked after the softmax: the weights of the words no longer sum to 1.": _cut_afterwards,
+        "The tanh is missing.": lambda h, m, W, b, u: _average(
             masked_softmax((h @ W.T + b) @ u, m), h
         ),
-        "There is a tanh around the score too: scores between −1 and 1 make nearly equal weights.": (
-            lambda h, m, W, b, u: _weigh(
+        "There is a tanh around the score, too: scores between −1 and 1 give nearly uniform weights.": (
+            lambda h, m, W, b, u: _average(
                 masked_softmax((_hidden(h, W, b) @ u).tanh(), m), h
             )
         ),
@@ -68,95 +68,92 @@ LEVEL = Exercise(
         "All weights are equal: this is the mean.": lambda h, m, W, b, u: mean_pooling(
             h, m
         ),
-        "The softmax is over the batch: it is over the positions, dim=-1.": lambda h, m, W, b, u: (
-            _weigh((_hidden(h, W, b) @ u).masked_fill(~m, -torch.inf).softmax(0), h)
+        "The softmax runs over the batch: it must run over the positions, dim=-1.": lambda h, m, W, b, u: (
+            _average((_hidden(h, W, b) @ u).masked_fill(~m, -torch.inf).softmax(0), h)
         ),
     },
 )
 
 
-def _place(vectors: Tensor, spoken: Tensor) -> Tensor:
-    return _put(vectors, torch.arange(spoken.shape[1]) < spoken.sum(1, keepdim=True))
+def _pad(vectors: Tensor, mask: Tensor) -> Tensor:
+    return _scatter(vectors, torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True))
 
 
-def _put(vectors: Tensor, where: Tensor) -> Tensor:
-    placed = vectors.new_zeros(*where.shape, vectors.shape[-1])
-    placed[where] = vectors
-    return placed
+def _scatter(vectors: Tensor, mask: Tensor) -> Tensor:
+    padded = vectors.new_zeros(*mask.shape, vectors.shape[-1])
+    padded[mask] = vectors
+    return padded
 
 
-def _one_after_the_other(vectors: Tensor, spoken: Tensor) -> Tensor:
-    return _put(
-        vectors, (torch.arange(spoken.numel()) < len(vectors)).view(spoken.shape)
-    )
+def _without_boundaries(vectors: Tensor, mask: Tensor) -> Tensor:
+    first = torch.arange(mask.numel()) < len(vectors)
+    return _scatter(vectors, first.view(mask.shape))
 
 
-def _backwards(vectors: Tensor, spoken: Tensor) -> Tensor:
-    rows = vectors.split(spoken.sum(1).tolist())
-    return _place(torch.cat([row.flip(0) for row in rows]), spoken)
+def _reversed(vectors: Tensor, mask: Tensor) -> Tensor:
+    rows = vectors.split(mask.sum(1).tolist())
+    return _pad(torch.cat([row.flip(0) for row in rows]), mask)
 
 
-PLACE = Exercise(
+SENTENCES = Exercise(
     inputs={
         "vectors": normal(11, 5, seed=95),
-        "spoken": torch.tensor(
+        "mask": torch.tensor(
             [[1, 0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]],
             dtype=torch.bool,
         ),
     },
-    solution=_place,
+    solution=_pad,
     mistakes={
-        "Gaps are left where a sentence has no words: the vectors of a document stand from the left.": _put,
-        "The vectors stand at the right end of their document: they begin at the left.": lambda v, s: (
-            _put(v, s.sort(1).values)
+        "There are gaps where sentences have no words: the vectors of a document are left-aligned.": _scatter,
+        "The vectors are right-aligned in their document: they must be left-aligned.": lambda v, s: (
+            _scatter(v, s.sort(1).values)
         ),
-        "One document's vectors run on into the next: each takes as many as it has sentences with words.": (
-            _one_after_the_other
+        "The vectors cross the boundaries of documents: each has as many as it has sentences with words.": (
+            _without_boundaries
         ),
-        "The sentences of a document stand in the opposite order.": _backwards,
+        "The sentences of a document are in reverse order.": _reversed,
     },
     hints={
         "shape mismatch|cannot assign|indexing result": (
-            "There are 11 vectors, so exactly 11 places of the mask must be True."
+            "There are 11 vectors, so exactly 11 entries of the mask must be True."
         )
     },
 )
 
 
-def _share(words: Tensor, sentences: Tensor) -> Tensor:
+def _product(words: Tensor, sentences: Tensor) -> Tensor:
     return words * sentences[..., None]
 
 
-SHARE = Exercise(
+WORD_WEIGHTS = Exercise(
     inputs={
         "words": normal(2, 5, 3, seed=96).softmax(-1),
         "sentences": normal(2, 5, seed=97).softmax(-1),
     },
-    solution=_share,
+    solution=_product,
     mistakes={
-        "The two weights are added: a share of a share is their product.": lambda w, s: (
+        "The two weights are added: the weight in the document is their product.": lambda w, s: (
             w + s[..., None]
         ),
-        "The words' weights are divided by those of the sentences: multiply.": lambda w, s: (
+        "The weights of the words are divided by those of the sentences: multiply them.": lambda w, s: (
             w / s[..., None]
         ),
-        "The sentences' weights do not count, or were divided out again.": lambda w, s: (
-            w.clone()
-        ),
-        "Only the sentences' weights count.": lambda w, s: (
+        "The sentence weights are not used, or cancel out.": lambda w, s: w.clone(),
+        "Only the sentence weights are used.": lambda w, s: (
             s[..., None].expand_as(w).clone()
         ),
-        "The words are summed up: each word has a share of its own.": lambda w, s: (
-            _share(w, s).sum(-1)
-        ),
-        "The sentences are summed up: a word counts where it stands.": lambda w, s: (
-            _share(w, s).sum(1)
+        "The words are summed: each word has its own weight.": lambda w, s: _product(
+            w, s
+        ).sum(-1),
+        "The sentences are summed: each word of each sentence has its own weight.": lambda w, s: (
+            _product(w, s).sum(1)
         ),
     },
     hints={
         "must match the size": (
-            "(b, s) does not line up with (b, s, n): give the sentences an axis of size 1 at the end."
+            "(b, s) does not broadcast with (b, s, n): give the sentences an axis of size 1 at the end."
         )
     },
 )
-EXERCISES = {"9.1": LEVEL, "9.2": PLACE, "9.3": SHARE}
+EXERCISES = {"9.1": LEVEL, "9.2": SENTENCES, "9.3": WORD_WEIGHTS}

@@ -1,4 +1,4 @@
-"""The exercises of chapter 5: the general score, where local-p looks, and its weights."""
+"""The exercises of chapter 5: the score general, local-p's centres and its weights."""
 
 import torch
 from torch import Tensor
@@ -36,25 +36,25 @@ GENERAL_SCORES = Exercise(
         "There is a tanh around the query's part: general has none.": lambda q, k, W: (
             (q @ W).tanh() @ k.mT
         ),
-        "These are weights already: give the scores, before any softmax.": lambda q, k, W: (
+        "These are weights: return the scores, before any softmax.": lambda q, k, W: (
             _general(q, k, W).softmax(-1)
         ),
         "The scores are divided by √d: general does not scale.": lambda q, k, W: (
             _general(q * q.shape[-1] ** -0.5, k, W)
         ),
-        "The scores are divided by the root of the key's size: general does not scale.": lambda q, k, W: (
-            _general(q * k.shape[-1] ** -0.5, k, W)
+        "The scores are divided by the root of the keys' dimension: general does not scale.": (
+            lambda q, k, W: _general(q * k.shape[-1] ** -0.5, k, W)
         ),
-        "Every query gets the first query's scores.": lambda q, k, W: _general(
+        "Every query gets the scores of the first query.": lambda q, k, W: _general(
             q[:, :1].expand_as(q), k, W
         ),
-        "The products are not added up over the features.": lambda q, k, W: (
+        "The products are not summed over the features.": lambda q, k, W: (
             (q @ W)[:, :, None] * k[:, None]
         ),
     },
     hints={
         "must match|mat1 and mat2|Expected size": (
-            "W is (d, e): it brings a key of e to d. And a batch is transposed by .mT, not by .T."
+            "W is (d, e) and maps keys from e to d dimensions. A batch is transposed by .mT, not by .T."
         )
     },
     alike=_query_and_key(7, 7),
@@ -79,29 +79,29 @@ def _centre_inputs(size: int) -> Inputs:
     }
 
 
-def _share(query: Tensor, W: Tensor, v: Tensor) -> Tensor:
+def _relative_centre(query: Tensor, W: Tensor, v: Tensor) -> Tensor:
     return ((query @ W.mT).tanh() @ v).sigmoid()
 
 
 def _centre(query: Tensor, lengths: Tensor, W: Tensor, v: Tensor) -> Tensor:
-    return lengths[:, None] * _share(query, W, v)
+    return lengths[:, None] * _relative_centre(query, W, v)
 
 
 PREDICTED_CENTRE = Exercise(
     inputs=_centre_inputs(5),
     solution=_centre,
     mistakes={
-        "Every sentence has the longest one's length: S is each sentence's own.": lambda q, n, W, v: (
-            n.max() * _share(q, W, v)
+        "Every sentence gets the length of the longest: S is the length of each sentence.": (
+            lambda q, n, W, v: n.max() * _relative_centre(q, W, v)
         ),
-        "S is missing: this is a share of the sentence, not a position in it.": lambda q, n, W, v: (
-            _share(q, W, v)
+        "S is missing: this is a fraction of the sentence, not a position in it.": lambda q, n, W, v: (
+            _relative_centre(q, W, v)
         ),
         "S is the number of queries: it is the length of the source.": lambda q, n, W, v: (
-            q.shape[1] * _share(q, W, v)
+            q.shape[1] * _relative_centre(q, W, v)
         ),
-        "S − 1 is used for S: p_t lies between 0 and S.": lambda q, n, W, v: _centre(
-            q, n - 1, W, v
+        "S − 1 is used instead of S: p_t lies between 0 and S.": lambda q, n, W, v: (
+            _centre(q, n - 1, W, v)
         ),
         "The tanh is missing.": lambda q, n, W, v: (
             n[:, None] * (q @ W.mT @ v).sigmoid()
@@ -109,30 +109,30 @@ PREDICTED_CENTRE = Exercise(
         "The sigmoid is missing: p_t could lie outside the sentence.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v)
         ),
-        "There is a tanh in the place of the sigmoid: half of its values are below 0.": lambda q, n, W, v: (
+        "There is a tanh instead of the sigmoid: half of its values are negative.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v).tanh()
         ),
-        "There is a sigmoid in the place of the tanh.": lambda q, n, W, v: (
+        "There is a sigmoid instead of the tanh.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).sigmoid() @ v).sigmoid()
         ),
-        "There is a softmax over the queries in the place of the sigmoid.": lambda q, n, W, v: (
+        "There is a softmax over the queries instead of the sigmoid.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v).softmax(-1)
         ),
-        "S is inside the sigmoid: it comes after.": lambda q, n, W, v: (
+        "S is inside the sigmoid: multiply by it afterwards.": lambda q, n, W, v: (
             n[:, None] * ((q @ W.mT).tanh() @ v)
         ).sigmoid(),
-        "p_t is rounded: it is a real number, or else it has no gradient.": lambda q, n, W, v: (
+        "p_t is rounded: it must remain a real number, otherwise it has no gradient.": lambda q, n, W, v: (
             _centre(q, n, W, v).round()
         ),
-        "p_t is rounded down: it is a real number, or else it has no gradient.": lambda q, n, W, v: (
-            _centre(q, n, W, v).floor()
+        "p_t is rounded down: it must remain a real number, otherwise it has no gradient.": (
+            lambda q, n, W, v: _centre(q, n, W, v).floor()
         ),
-        "v is missing: the numbers are only added up.": lambda q, n, W, v: (
+        "v is missing: the components are only summed.": lambda q, n, W, v: (
             n[:, None] * (q @ W.mT).tanh().sum(-1).sigmoid()
         ),
     },
     hints={
-        "must match|must be broadcastable": "lengths is (b), p_t is (b, q): lengths needs an axis more, "
+        "must match|must be broadcastable": "lengths is (b), p_t is (b, q): lengths needs one more axis, "
         "lengths[:, None]."
     },
     alike=_centre_inputs(7),
@@ -171,32 +171,32 @@ LOCAL_P_WEIGHTS = Exercise(
     },
     solution=_local_p,
     mistakes={
-        "The weights sum to 1: the Gaussian's logarithm was added to the scores, or the weights divided by "
-        "their sum, which is the same. It multiplies the weights, after the softmax, and that is all.": (
+        "The weights sum to 1: the logarithm of the Gaussian was added to the scores, or the weights were "
+        "renormalised. The Gaussian multiplies the weights after the softmax, and they stay unnormalised.": (
             lambda e, p, D: _in_window(e + _gaussian(e, p, D / 2).log(), p, D)
         ),
         "The scores are multiplied by the Gaussian: it multiplies the weights, after the softmax.": (
             lambda e, p, D: _in_window(e * _gaussian(e, p, D / 2), p, D)
         ),
-        "The Gaussian is missing: this is local-m's kind of window.": _in_window,
+        "The Gaussian is missing: these are the weights of a window alone, as in local-m.": _in_window,
         "The window is missing: the softmax runs over the whole source.": (
             lambda e, p, D: e.softmax(-1) * _gaussian(e, p, D / 2)
         ),
-        "The window comes after the softmax: the softmax is among the words of the window.": (
+        "The window comes after the softmax: the softmax must run over the window only.": (
             lambda e, p, D: (
                 e.softmax(-1) * _gaussian(e, p, D / 2) * (_squared(e, p) <= D**2)
             )
         ),
-        "σ is D: it is D / 2.": lambda e, p, D: (
+        "σ is D: it must be D / 2.": lambda e, p, D: (
             _in_window(e, p, D) * _gaussian(e, p, float(D))
         ),
-        "σ is not squared: the distance is divided by 2σ².": (
+        "σ is not squared: the squared distance is divided by 2σ².": (
             lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, (D / 2) ** 0.5)
         ),
         "The 2 is missing in 2σ².": (
             lambda e, p, D: _in_window(e, p, D) * _gaussian(e, p, D / 2) ** 2
         ),
-        "The Gaussian has a factor 1/(σ√(2π)), as a density has: at the centre it is 1 here.": (
+        "The Gaussian has a factor 1/(σ√(2π)), as a density has: here it is 1 at the centre.": (
             lambda e, p, D: _local_p(e, p, D) / (D / 2 * (2 * torch.pi) ** 0.5)
         ),
         "The distance is not squared: this is exp(−|s − p| / 2σ²).": (
@@ -205,7 +205,7 @@ LOCAL_P_WEIGHTS = Exercise(
                 * torch.exp(-_squared(e, p).sqrt() / (2 * (D / 2) ** 2))
             )
         ),
-        "The ends of the window are left out: |s − p| may be D itself.": (
+        "The ends of the window are excluded: |s − p| may equal D.": (
             lambda e, p, D: (
                 masked_softmax(e, _squared(e, p) < D**2) * _gaussian(e, p, D / 2)
             )
@@ -216,10 +216,10 @@ LOCAL_P_WEIGHTS = Exercise(
         "The centre is rounded down: p_t is a real number.": lambda e, p, D: _local_p(
             e, p.floor(), D
         ),
-        "The window is around p_t rounded, the Gaussian around p_t: here both are around p_t.": (
+        "The window is centred at the rounded p_t, the Gaussian at p_t: here both are centred at p_t.": (
             lambda e, p, D: _in_window(e, p.round(), D) * _gaussian(e, p, D / 2)
         ),
-        "The window is around p_t rounded down, as in the authors' code: here around p_t itself.": (
+        "The window is centred at p_t rounded down, as in the authors' code: here at p_t itself.": (
             lambda e, p, D: _in_window(e, p.floor(), D) * _gaussian(e, p, D / 2)
         ),
         "The positions are counted from 1: the first is 0.": lambda e, p, D: _local_p(

@@ -1,4 +1,4 @@
-"""The exercises of chapter 1 on searches: how finished sentences compete, and which words may be drawn."""
+"""The exercises of chapter 1 on decoding: the score of hypotheses, and nucleus sampling."""
 
 import torch
 from torch import Tensor
@@ -20,58 +20,54 @@ SCORE = Exercise(
     },
     solution=_score,
     mistakes={
-        "The length takes no part.": lambda p, n, a: p,
-        "The penalty takes no part: (5 + length) / 6 is raised to it.": lambda p, n, a: (
+        "The length is not used.": lambda p, n, a: p,
+        "The penalty is not used: (5 + length) / 6 is raised to it.": lambda p, n, a: (
             _score(p, n, 1.0)
         ),
-        "It is divided by the length: it is ((5 + length) / 6)^penalty.": lambda p, n, a: (
+        "The divisor is the length: it must be ((5 + length) / 6)^penalty.": lambda p, n, a: (
             p / n
         ),
-        "It is divided by length^penalty: it is ((5 + length) / 6)^penalty.": lambda p, n, a: (
+        "The divisor is length^penalty: it must be ((5 + length) / 6)^penalty.": lambda p, n, a: (
             p / n**a
         ),
-        "It is multiplied by the penalty's term, not divided: long sentences become worse.": lambda p, n, a: (
+        "The penalty term multiplies instead of dividing: long sentences get worse scores.": lambda p, n, a: (
             _score(p, n, -a)
         ),
-        "The penalty is a factor here: it is a power.": lambda p, n, a: (
+        "The penalty is a factor: it must be an exponent.": lambda p, n, a: (
             p / ((5 + n) / 6 * a)
         ),
-        "Only 5 + length is raised to the penalty: 6 is, too.": lambda p, n, a: (
+        "Only 5 + length is raised to the penalty: 6 must be, too.": lambda p, n, a: (
             p / ((5 + n) ** a / 6)
         ),
-        "Only 6 is raised to the penalty: 5 + length is, too.": lambda p, n, a: (
+        "Only 6 is raised to the penalty: 5 + length must be, too.": lambda p, n, a: (
             p / ((5 + n) / 6**a)
         ),
-        "There is no division by 6.": lambda p, n, a: p / (5 + n) ** a,
+        "The division by 6 is missing.": lambda p, n, a: p / (5 + n) ** a,
         "Only the length is divided by 6: put 5 + length in brackets.": lambda p, n, a: (
             p / (5 + n / 6) ** a
         ),
         "The 5 is missing.": lambda p, n, a: p / (n / 6) ** a,
-        "It is divided by 5, where it should be 6: a sentence of one word keeps its log-probability.": (
+        "There is a division by 5 instead of 6: a sentence of one word must keep its log-probability.": (
             lambda p, n, a: p / ((5 + n) / 5) ** a
         ),
-        "6 is added to the length, where it should be 5.": lambda p, n, a: _score(
-            p, n + 1, a
-        ),
-        "4 is added to the length, where it should be 5.": lambda p, n, a: _score(
-            p, n - 1, a
-        ),
-        "The division by 6 leaves no fraction: it is /, not //.": lambda p, n, a: (
+        "6 is added to the length instead of 5.": lambda p, n, a: _score(p, n + 1, a),
+        "4 is added to the length instead of 5.": lambda p, n, a: _score(p, n - 1, a),
+        "The division by 6 is an integer division: use /, not //.": lambda p, n, a: (
             p / ((5 + n) // 6) ** a
         ),
-        "The sign is turned: a better sentence has the greater score.": lambda p, n, a: (
+        "The sign is wrong: a better sentence has a higher score.": lambda p, n, a: (
             -_score(p, n, a)
         ),
-        "The probability itself is divided: it is its logarithm.": lambda p, n, a: (
-            _score(p.exp(), n, a)
+        "The probability is divided: divide its logarithm.": lambda p, n, a: _score(
+            p.exp(), n, a
         ),
-        "The log-probabilities are taken for probabilities: they are logarithms already.": lambda p, n, a: (
+        "A logarithm is taken of the log-probabilities: they are logarithms already.": lambda p, n, a: (
             _score(p.log(), n, a)
         ),
-        "The penalty's term is subtracted: it divides.": lambda p, n, a: (
+        "The penalty term is subtracted: it must divide.": lambda p, n, a: (
             p - ((5 + n) / 6) ** a
         ),
-        "The penalty's term is added: it divides.": lambda p, n, a: (
+        "The penalty term is added: it must divide.": lambda p, n, a: (
             p + ((5 + n) / 6) ** a
         ),
     },
@@ -79,18 +75,18 @@ SCORE = Exercise(
 
 
 def _by_rank(logits: Tensor, descending: bool = True) -> tuple[Tensor, Tensor]:
-    """The words in order, and the probability of each rank with all before it."""
+    """The sorted words, and the cumulative probability at each rank."""
     order = logits.argsort(-1, descending=descending)
     return order, logits.gather(-1, order).softmax(-1).cumsum(-1)
 
 
 def _before(reached: Tensor) -> Tensor:
-    """The probability of all ranks before each."""
+    """The cumulative probability before each rank."""
     return torch.cat([torch.zeros_like(reached[:, :1]), reached[:, :-1]], -1)
 
 
 def _without(logits: Tensor, order: Tensor, outside: Tensor) -> Tensor:
-    """Without the words of some ranks."""
+    """The logits with −inf for the words of some ranks."""
     return logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
 
 
@@ -109,7 +105,7 @@ def _least(logits: Tensor, top_p: float) -> Tensor:
 
 
 def _short(logits: Tensor, top_p: float, at_least: int) -> Tensor:
-    """Without the word that crosses the threshold, but with so many words at least."""
+    """Without the word that crosses the threshold, but with ``at_least`` words."""
     order, reached = _by_rank(logits)
     outside = reached > top_p
     outside[:, :at_least] = False
@@ -146,7 +142,7 @@ def _filled(logits: Tensor, top_p: float, value: float) -> Tensor:
     return logits.masked_fill(_nucleus(logits, top_p).isinf(), value)
 
 
-def _share(logits: Tensor, top_p: float) -> Tensor:
+def _fraction_of_words(logits: Tensor, top_p: float) -> Tensor:
     least = logits.topk(int(top_p * logits.shape[-1]), -1).values[:, -1:]
     return logits.masked_fill(logits < least, -torch.inf)
 
@@ -156,27 +152,27 @@ _LOGITS = [
     [-0.7, 0.1, -2.3, 4.6, -1.2, 0.6, -0.2],
     [0.25, 0.7, -0.3, 0.1, -3.1, 0.45, 0.9],
 ]
-_OWN = "Each word's own probability is compared with {}: add them up, the most probable first."
+_OWN = "Each word's probability is compared with {}: compare the cumulative sum, most probable first."
 NUCLEUS = Exercise(
     inputs={"logits": torch.tensor(_LOGITS, dtype=torch.float64), "top_p": 0.7},
     solution=_nucleus,
     mistakes={
-        "The word that crosses the threshold is left out, even where it is the first: it is kept.": (
+        "The word that crosses the threshold is removed, even if it is the first: it must be kept.": (
             lambda x, p: _short(x, p, 0)
         ),
-        "The word that crosses the threshold is left out, unless it is the first: it is always kept.": (
+        "The word that crosses the threshold is removed, unless it is the first: always keep it.": (
             lambda x, p: _short(x, p, 1)
         ),
-        "One word too many is kept: the last is the one that crosses the threshold.": _long,
-        "The result is in sorted order: put every word back in its place.": _still_sorted,
-        "The mask is still in sorted order: put every rank back in its word's place.": _unsorted_mask,
-        "The order is applied a second time, not undone: scatter undoes what gather has done.": _sorted_twice,
+        "One word too many is kept: the last must be the one that crosses the threshold.": _long,
+        "The result is in sorted order: restore the order of the vocabulary.": _still_sorted,
+        "The mask is in sorted order: restore the order of the vocabulary.": _unsorted_mask,
+        "The order is applied a second time instead of undone: scatter undoes gather.": _sorted_twice,
         "The least probable words come first: sort with descending=True.": _least,
-        "The words of the nucleus are −inf, and the others are kept: it is the other way round.": (
+        "The words of the nucleus are −inf and the others are kept: it is the other way round.": (
             lambda x, p: x.masked_fill(_nucleus(x, p).isfinite(), -torch.inf)
         ),
-        "The logits are added up: the threshold is for probabilities, so take the softmax first.": _of_logits,
-        "top_p is taken for a share of the vocabulary: it is a probability.": _share,
+        "The logits are summed: the threshold is for probabilities, so apply the softmax first.": _of_logits,
+        "top_p is used as a fraction of the vocabulary: it is a probability.": _fraction_of_words,
         _OWN.format("top_p"): lambda x, p: x.masked_fill(x.softmax(-1) < p, -torch.inf),
         _OWN.format("1 − top_p"): lambda x, p: x.masked_fill(
             x.softmax(-1) < 1 - p, -torch.inf
@@ -184,21 +180,21 @@ NUCLEUS = Exercise(
         "The words outside are 0, but exp(0) is 1: set them to −inf.": lambda x, p: (
             _filled(x, p, 0.0)
         ),
-        "The words outside are −1e9: here −inf is wanted.": lambda x, p: _filled(
+        "The words outside are −1e9: set them to −inf.": lambda x, p: _filled(
             x, p, -1e9
         ),
-        "These are probabilities: the logits are wanted, unchanged inside the nucleus.": lambda x, p: (
+        "These are probabilities: return the logits, unchanged inside the nucleus.": lambda x, p: (
             _nucleus(x, p).softmax(-1)
         ),
-        "These are log-probabilities: the logits are wanted, unchanged inside the nucleus.": lambda x, p: (
+        "These are log-probabilities: return the logits, unchanged inside the nucleus.": lambda x, p: (
             _nucleus(x, p).log_softmax(-1)
         ),
-        "Nothing is left out.": lambda x, p: x,
-        "The nucleus is taken over the batch (axis 0): each row has one of its own.": lambda x, p: (
+        "Nothing is removed.": lambda x, p: x,
+        "The nucleus runs over the batch (axis 0): each row has its own.": lambda x, p: (
             _nucleus(x.mT, p).mT
         ),
     },
     hints={
-        "dtype.*scatter|scatter.*dtype": "scatter wants both tensors of one dtype: here, two masks.",
+        "dtype.*scatter|scatter.*dtype": "scatter needs two tensors of the same dtype: here, two masks.",
     },
 )

@@ -1,4 +1,4 @@
-"""The exercises of chapter 1, sequence to sequence: those on sentences, and all by their number."""
+"""The exercises of chapter 1, sequence to sequence: reversal and log-probabilities."""
 
 import torch
 from torch import Tensor
@@ -9,13 +9,13 @@ from companion.exercises.search import NUCLEUS, SCORE
 from companion.layers import recurrent
 
 
-def _by(tokens: Tensor, length: int) -> Tensor:
-    """Every row reversed up to one length."""
+def _reverse_up_to(tokens: Tensor, length: int) -> Tensor:
+    """Every row reversed up to the same length."""
     return torch.cat([tokens[:, :length].flip(1), tokens[:, length:]], 1)
 
 
-def _but(tokens: Tensor, first: bool) -> Tensor:
-    """Reversed but for the first word, or the last."""
+def _reverse_except(tokens: Tensor, first: bool) -> Tensor:
+    """Reversed except for the first word, or the last."""
     lengths = (tokens != 0).sum(1).tolist()
     result = tokens.clone()
     for row, length in zip(result, lengths, strict=True):
@@ -29,56 +29,56 @@ REVERSE = Exercise(
     inputs={"tokens": torch.tensor(_TOKENS)},
     solution=recurrent.reverse,
     mistakes={
-        "The padding is reversed too, and stands before the words: it must stay at the end.": (
+        "The padding is reversed, too, and precedes the words: it must stay at the end.": (
             lambda t: t.flip(1)
         ),
-        "The sentences change places, not the words: this is another axis.": lambda t: (
+        "The order of the sentences is reversed, not that of the words: use the other axis.": lambda t: (
             t.flip(0)
         ),
-        "The sentences change places too: reverse the words alone.": lambda t: (
+        "The order of the sentences is reversed, too: reverse the words only.": lambda t: (
             recurrent.reverse(t.flip(0))
         ),
-        "All numbers are reversed, over both axes: each sentence has words of its own.": lambda t: (
+        "Both axes are reversed: reverse the words of each sentence only.": lambda t: (
             t.flip(0, 1)
         ),
         "Nothing is reversed.": lambda t: t,
-        "Each sentence is reversed as if it were as long as the longest: each has its own length.": (
-            lambda t: _by(t, 6)
+        "Each sentence is reversed as if it were as long as the longest: use its own length.": (
+            lambda t: _reverse_up_to(t, 6)
         ),
-        "Each sentence is reversed as if it were as long as the first: each has its own length.": (
-            lambda t: _by(t, 4)
+        "Each sentence is reversed as if it were as long as the first: use its own length.": (
+            lambda t: _reverse_up_to(t, 4)
         ),
-        "Each sentence is reversed as if it were as long as the shortest: each has its own length.": (
-            lambda t: _by(t, 2)
+        "Each sentence is reversed as if it were as long as the shortest: use its own length.": (
+            lambda t: _reverse_up_to(t, 2)
         ),
-        "The last word stays where it was: it comes first, even <eos>.": lambda t: _but(
-            t, first=False
+        "The last word is not moved: it must come first, even if it is <eos>.": lambda t: (
+            _reverse_except(t, first=False)
         ),
-        "The first word stays where it was: it comes last, before the padding.": lambda t: (
-            _but(t, first=True)
+        "The first word is not moved: it must come last, before the padding.": lambda t: (
+            _reverse_except(t, first=True)
         ),
-        "The words are sorted by their numbers: the order of the sentence counts.": lambda t: (
+        "The words are sorted by their ids: reverse the order of the sentence.": lambda t: (
             t.sort(1, descending=True).values
         ),
-        "Padding comes first and the last word is lost: place j takes the word at length − 1 − j.": (
+        "Padding comes first and the last word is lost: position j gets the word at length − 1 − j.": (
             lambda t: functional.pad(recurrent.reverse(t), (1, -1))
         ),
-        "The padding at the end is cut off: the shape stays the same.": lambda t: (
+        "The padding at the end is cut off: the shape must stay the same.": lambda t: (
             recurrent.reverse(t)[:, :6]
         ),
     },
     hints={
-        "out of bounds|out of range": "At place j stands the word of place length − 1 − j, which is below 0 "
-        "where there is padding: there, take place j itself."
+        "out of bounds|out of range": "Position j gets the word at length − 1 − j, which is negative "
+        "at padding: there, keep position j."
     },
 )
 
 
 def _logits_and_target() -> Inputs:
-    """Some sentences are improbable.
+    """Logits that make some sentences improbable.
 
-    In the first, two words have about exp(−400) each, which can be told from 0, but their product cannot. In
-    the last, one word has about exp(−1000), which is 0 even with 64 bits.
+    In the first, two words have probabilities of about exp(−400), whose product underflows.
+    In the last, one word has about exp(−1000), which underflows even with 64 bits.
     """
     logits = normal(3, 5, 7, seed=31)
     target = torch.tensor([[4, 6, 1, 3, 2], [3, 5, 2, 0, 0], [6, 1, 4, 2, 0]])
@@ -92,7 +92,7 @@ def _pick(scores: Tensor, target: Tensor) -> Tensor:
 
 
 def _words(logits: Tensor, target: Tensor, axis: int = -1) -> Tensor:
-    """The log-probability of every word, padding too, by a softmax over some axis."""
+    """The log-probability of every token, with a softmax over the given axis."""
     return _pick(logits.log_softmax(axis), target)
 
 
@@ -104,74 +104,74 @@ def _sentences(logits: Tensor, target: Tensor, axis: int = -1) -> Tensor:
     return _kept(_words(logits, target, axis), target)
 
 
-_AXIS = "The softmax runs over {}. At each step the vocabulary shares 1: take the last axis."
+_AXIS = "The softmax runs over {}. It must run over the vocabulary, the last axis."
 LOG_PROB = Exercise(
     inputs=_logits_and_target(),
     solution=_sentences,
     mistakes={
-        "The padding is counted: token 0 after the end is no word.": lambda x, y: (
+        "The padding is counted: token 0 after the end is not a word.": lambda x, y: (
             _words(x, y).sum(1)
         ),
         "This is the mean over the words: the log-probability of the sentence is their sum.": lambda x, y: (
             _sentences(x, y) / (y != 0).sum(1)
         ),
-        "It is divided by all the steps, padding too: the log-probability of the sentence is the sum.": (
+        "It is divided by the number of all steps, including padding: take the sum.": (
             lambda x, y: _sentences(x, y) / y.shape[1]
         ),
-        "This is the mean over all the steps, padding too: sum the words alone.": lambda x, y: (
+        "This is the mean over all steps, including padding: sum over the words only.": lambda x, y: (
             _words(x, y).mean(1)
         ),
-        "This is the loss, −log p: the log-probability is wanted, which is below 0.": lambda x, y: (
+        "This is the loss, −log p: return the log-probability, which is negative.": lambda x, y: (
             -_sentences(x, y)
         ),
         "This is one loss, the mean −log p of all words: cross_entropy needs reduction='none', then sum.": (
             lambda x, y: -_sentences(x, y).sum() / (y != 0).sum()
         ),
-        "This is one loss averaged over all the steps, padding too: one sum a sentence is wanted.": (
+        "This is one loss averaged over all steps, including padding: return one sum per sentence.": (
             lambda x, y: -_words(x, y).mean()
         ),
-        "There is no softmax: logits are no log-probabilities yet.": lambda x, y: _kept(
+        "There is no softmax: logits are not log-probabilities.": lambda x, y: _kept(
             _pick(x, y), y
         ),
         _AXIS.format("the steps (axis 1)"): lambda x, y: _sentences(x, y, 1),
         _AXIS.format("the batch (axis 0)"): lambda x, y: _sentences(x, y, 0),
-        "The probabilities are added up: take their logarithms first.": lambda x, y: (
+        "The probabilities are summed: take their logarithms first.": lambda x, y: (
             _kept(_words(x, y).exp(), y)
         ),
-        "This is the logarithm of a sum of probabilities: it is the sum of their logarithms.": lambda x, y: (
+        "This is the logarithm of a sum of probabilities: take the sum of their logarithms.": lambda x, y: (
             _kept(_words(x, y).exp(), y).log()
         ),
-        "This is the probability: its logarithm is wanted.": lambda x, y: _sentences(
+        "This is the probability: return its logarithm.": lambda x, y: _sentences(
             x, y
         ).exp(),
-        "The probabilities are multiplied first, and their product underflows: add up logarithms.": (
+        "The probabilities are multiplied first, and their product underflows: sum logarithms.": (
             lambda x, y: _sentences(x, y).exp().log()
         ),
         "A probability underflows before its logarithm is taken: use log_softmax.": lambda x, y: (
             _kept(_words(x, y).exp().log(), y)
         ),
-        "This is the most probable word of each step: the probability of the target's words is wanted.": (
+        "This is the most probable word of each step: take the probability of the target's word.": (
             lambda x, y: _kept(x.log_softmax(-1).amax(-1), y)
         ),
-        "The target is shifted: here the logits of step i are already those of target[:, i].": lambda x, y: (
+        "The target is shifted: here the logits of step i already belong to target[:, i].": lambda x, y: (
             _sentences(x[:, :-1], y[:, 1:])
         ),
-        "The first word is left out: it is predicted as well.": lambda x, y: _sentences(
+        "The first word is left out: it is predicted, too.": lambda x, y: _sentences(
             x[:, 1:], y[:, 1:]
         ),
-        "The last step is left out, though in a sentence without padding it is a word.": lambda x, y: (
+        "The last step is left out, but in a sentence without padding it is a word.": lambda x, y: (
             _sentences(x[:, :-1], y[:, :-1])
         ),
-        "The words are not added up: one number a sentence is wanted.": lambda x, y: (
+        "The words are not summed: return one number per sentence.": lambda x, y: (
             _words(x, y).masked_fill(y == 0, 0)
         ),
-        "All sentences are added up: one number a sentence is wanted.": lambda x, y: (
+        "All sentences are summed: return one number per sentence.": lambda x, y: (
             _sentences(x, y).sum()
         ),
     },
     hints={
-        "same number of dimensions": "gather wants an index of as many axes: target[..., None].",
-        "target size": "cross_entropy wants the vocabulary on axis 1: logits.mT is (b, vocabulary, t).",
+        "same number of dimensions": "gather needs an index with as many axes: target[..., None].",
+        "target size": "cross_entropy expects the vocabulary on axis 1: logits.mT is (b, vocabulary, t).",
     },
 )
 EXERCISES = {"1.1": REVERSE, "1.2": LOG_PROB, "1.3": SCORE, "1.4": NUCLEUS}

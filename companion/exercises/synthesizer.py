@@ -1,4 +1,4 @@
-"""The exercises of chapter 8: all products of two rows, a table as attention, and a table by offsets."""
+"""The exercises of chapter 8: factorized scores, attention by a table, a Toeplitz table."""
 
 import torch
 from torch import Tensor
@@ -22,34 +22,34 @@ FACTORIZED = Exercise(
     inputs={"A": normal(2, 7, 3, seed=81), "B": normal(2, 7, 5, seed=82)},
     solution=_factorized,
     mistakes={
-        "Both are tiled: repeat each entry of B, or entries come twice and others not at all.": lambda A, B: (
-            _tiled(A, B.shape[-1]) * _tiled(B, A.shape[-1])
+        "Both are tiled: repeat each entry of B, otherwise some products occur twice and others never.": (
+            lambda A, B: _tiled(A, B.shape[-1]) * _tiled(B, A.shape[-1])
         ),
-        "Each entry of both is repeated: tile A, or entries come twice and others not at all.": lambda A, B: (
-            _repeated(A, B.shape[-1]) * _repeated(B, A.shape[-1])
+        "Each entry of both is repeated: tile A, otherwise some products occur twice and others never.": (
+            lambda A, B: _repeated(A, B.shape[-1]) * _repeated(B, A.shape[-1])
         ),
-        "A and B have changed parts: tile A, so that its entry is c where the position is r·a + c.": (
+        "The roles of A and B are swapped: tile A, so that position r·a + c has its entry c.": (
             lambda A, B: _repeated(A, B.shape[-1]) * _tiled(B, A.shape[-1])
         ),
         "The entries are added: each score is a product.": lambda A, B: (
             B[..., :, None] + A[..., None, :]
         ).flatten(-2),
-        "The last two axes are still apart, (b, a): flatten them into one of a·b positions.": lambda A, B: (
-            B[..., :, None] * A[..., None, :]
+        "The last two axes, (b, a), are still separate: flatten them into one of a·b positions.": (
+            lambda A, B: B[..., :, None] * A[..., None, :]
         ),
-        "The last two axes are still apart, and in the other order: row by row, (b, a), and then flat.": (
+        "The last two axes are separate and in the wrong order: use (b, a), then flatten them.": (
             lambda A, B: A[..., :, None] * B[..., None, :]
         ),
-        "This multiplies matrices, over the queries: a query's scores come of its own A and B alone.": (
+        "This is a matrix product over the queries: the scores of a query depend on its own A and B only.": (
             lambda A, B: B.mT @ A
         ),
-        "This is the softmax of the scores: leave them as they are.": lambda A, B: (
-            _factorized(A, B).softmax(-1)
-        ),
+        "These are softmax weights: return the scores.": lambda A, B: _factorized(
+            A, B
+        ).softmax(-1),
     },
     hints={
         "must match|Expected size": (
-            "Give A and B axes of their own, (…, 1, a) and (…, b, 1), before you multiply."
+            "Give A and B new axes, (…, 1, a) and (…, b, 1), before multiplying."
         ),
     },
 )
@@ -74,29 +74,29 @@ TABLE = Exercise(
         "There is no softmax: the weights of a query must sum to 1.": lambda R, v, m: (
             _first(R, v).masked_fill(~m[:, None], 0) @ v
         ),
-        "There is no softmax and no mask: the weights must sum to 1, over words alone.": lambda R, v, m: (
+        "There is no softmax and no mask: the weights must sum to 1 over the words.": lambda R, v, m: (
             _first(R, v) @ v
         ),
-        "The mask is not used: padding gets weight.": lambda R, v, m: (
+        "The mask is not used: padding receives weight.": lambda R, v, m: (
             _first(R, v).softmax(-1) @ v
         ),
-        "The mask is the wrong way round: True is a word, which may be looked at.": lambda R, v, m: (
+        "The mask is inverted: True means that the position may be attended to.": lambda R, v, m: (
             _first(R, v).masked_fill(m[:, None], -torch.inf).softmax(-1) @ v
         ),
-        "The mask comes after the softmax: then the weights that are left do not sum to 1.": lambda R, v, m: (
+        "The mask is applied after the softmax: the remaining weights do not sum to 1.": lambda R, v, m: (
             _first(R, v).softmax(-1).masked_fill(~m[:, None], 0) @ v
         ),
-        "The softmax comes before the table is cut: it is to sum to 1 over this sequence's words.": (
+        "The softmax is applied before the table is cut: it must sum to 1 over this sequence.": (
             lambda R, v, m: _first(R.softmax(-1), v).masked_fill(~m[:, None], 0) @ v
         ),
         "The softmax runs over the queries: it must run over the keys, the last axis.": lambda R, v, m: (
             _first(R, v).masked_fill(~m[:, None], -torch.inf).softmax(-2).nan_to_num()
             @ v
         ),
-        "These are the last positions of the table: a shorter sequence uses the first.": lambda R, v, m: (
+        "These are the last columns of the table: a shorter sequence uses the first.": lambda R, v, m: (
             _table(R[:, -v.shape[1] :], v, m)
         ),
-        "A masked score is 0: that is a score like any other, −∞ is none.": lambda R, v, m: (
+        "Masked scores are 0, which is a score like any other: set them to −∞.": lambda R, v, m: (
             _first(R, v).masked_fill(~m[:, None], 0).softmax(-1) @ v
         ),
     },
@@ -110,7 +110,7 @@ TABLE = Exercise(
 
 
 def _offsets(n: int) -> Tensor:
-    """How far each key j is to the right of each query i: j − i."""
+    """The offset j − i of each key from each query."""
     return torch.arange(n) - torch.arange(n)[:, None]
 
 
@@ -130,27 +130,27 @@ BY_OFFSET = Exercise(
         "It is mirrored: the offset is j − i, key minus query.": lambda k: _by_offset(
             k.flip(-1)
         ),
-        "It goes by i + j: the offset is j − i.": lambda k: k[
+        "It depends on i + j: the offset is j − i.": lambda k: k[
             :, torch.arange(_middle(k)) + torch.arange(_middle(k))[:, None]
         ],
-        "It goes by the distance |j − i|: left and right are to differ.": lambda k: k[
+        "It depends on the distance |j − i|: left and right must differ.": lambda k: k[
             :, _offsets(_middle(k)).abs() + _middle(k) - 1
         ],
-        "The offset 0 is not in the middle: entry j − i + n − 1, and not j − i, which counts from the end.": (
+        "Offset 0 must be in the middle: use entry j − i + n − 1; a negative j − i counts from the end.": (
             lambda k: k[:, _offsets(_middle(k))]
         ),
-        "It is one place off: the diagonal is entry n − 1.": lambda k: k[
+        "It is off by one: the diagonal is entry n − 1.": lambda k: k[
             :, (_offsets(_middle(k)) + _middle(k)) % k.shape[-1]
         ],
-        "The rows go round: what is pushed out on one side must not come in on the other.": lambda k: (
+        "The rows wrap around: entries shifted out on one side must not reappear on the other.": lambda k: (
             k[:, _offsets(_middle(k)) % _middle(k) + _middle(k) - 1]
         ),
-        "This is the softmax of the table: leave the scores as they are.": lambda k: (
-            _by_offset(k).softmax(-1)
-        ),
+        "These are softmax weights: return the scores.": lambda k: _by_offset(
+            k
+        ).softmax(-1),
     },
     hints={
-        "out of bounds|out of range|maximum size": "The kernel has 2 n − 1 entries: n is (entries + 1) / 2."
+        "out of bounds|out of range|maximum size": "The kernel has 2n − 1 entries: n is (entries + 1) / 2."
     },
 )
 EXERCISES = {"8.1": FACTORIZED, "8.2": TABLE, "8.3": BY_OFFSET}

@@ -1,4 +1,4 @@
-"""The exercises of chapter 2 on the weights: how they are made, and what they look at."""
+"""The exercises of chapter 2 on weights: the masked softmax and the expected position."""
 
 import torch
 from torch import Tensor
@@ -8,10 +8,11 @@ from companion.exercises.exercise import Exercise, Inputs, normal
 
 
 def _scores_and_mask() -> Inputs:
-    """One row has nothing to attend to, and some scores are hard.
+    """One row has nothing to attend to, and some scores are extreme.
 
-    In the last batch ``exp`` alone overflows, and in one row it underflows. In another a masked key would
-    take all the weight, but for about ``exp(−100)``: with 64 bits, this can still be divided by its sum.
+    In the last batch element ``exp`` overflows, and in one row it underflows. In another
+    row a masked key would get all the weight except about ``exp(−100)``, which can still
+    be normalised with 64 bits.
     """
     scores = normal(3, 5, 7, seed=1)
     mask = torch.rand(3, 5, 7, generator=torch.Generator().manual_seed(2)) < 0.6
@@ -33,7 +34,7 @@ def _over_axis(axis: int, scores: Tensor, mask: Tensor) -> Tensor:
     )
 
 
-def _shares(scores: Tensor, mask: Tensor) -> Tensor:
+def _masked_after(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(-1) * mask
 
 
@@ -41,9 +42,9 @@ def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.exp() * mask
 
 
-_AXIS = "The softmax runs over {}. A query's weights over the keys must sum to 1: it runs over the last axis."
-_EMPTY = "A row in which nothing may be attended to must get zero weights, and gets "
-_LOWER = "Masked scores are set to −100: where real ones are lower still, the masked keys get the weight, "
+_AXIS = "The softmax runs over {}. The weights of a query must sum to 1 over the keys, the last axis."
+_EMPTY = "A row in which nothing may be attended to must get zero weights, but gets "
+_LOWER = "Masked scores are set to −100: where real scores are even lower, the masked keys get the weight, "
 MASKED_SOFTMAX = Exercise(
     inputs=_scores_and_mask(),
     solution=masked_softmax,
@@ -56,46 +57,52 @@ MASKED_SOFTMAX = Exercise(
         _AXIS.format("queries and keys together"): lambda s, m: masked_softmax(
             s.flatten(1), m.flatten(1)
         ).view_as(s),
-        "The mask is ignored: masked keys get weight too.": lambda s, m: s.softmax(-1),
-        "The mask is the wrong way round: True means that the key may be attended to.": lambda s, m: (
+        "The mask is ignored: masked keys receive weight, too.": lambda s, m: s.softmax(
+            -1
+        ),
+        "The mask is inverted: True means that the key may be attended to.": lambda s, m: (
             masked_softmax(s, ~m)
         ),
-        _EMPTY
-        + "NaN: nothing is left to divide by, and 0/0 is NaN. Put zeros there.": lambda s, m: (
+        _EMPTY + "NaN: the sum is 0, and 0/0 is NaN. Put zeros there.": lambda s, m: (
             _filled(s, m, -torch.inf).softmax(-1)
         ),
         _EMPTY
-        + "equal ones: a softmax over nothing but −1e9 is uniform. Fill with −inf, then put zeros.": (
+        + "equal ones: a softmax over −1e9 everywhere is uniform. Fill with −inf, then put zeros.": (
             lambda s, m: _filled(s, m, -1e9).softmax(-1)
         ),
         _EMPTY
-        + "those without a mask: −1e9 added to all its scores changes nothing. Use −inf, then zeros.": (
+        + "those without a mask: adding −1e9 to all its scores changes nothing. Use −inf, then zeros.": (
             lambda s, m: (s - 1e9 * ~m).softmax(-1)
         ),
-        "The mask comes after the softmax, so the rows no longer sum to 1: mask the scores first.": _shares,
-        "Where a masked key took nearly all, the little added to the sum is most of it: mask the scores.": (
-            lambda s, m: _shares(s, m) / (_shares(s, m).sum(-1, keepdim=True) + 1e-9)
+        "The mask is applied after the softmax, so the rows no longer sum to 1: mask the scores first.": (
+            _masked_after
         ),
-        _LOWER + "and empty rows equal weights. Set them to −inf, then put zeros.": (
+        "Where a masked key had nearly all the weight, the constant in the sum dominates: mask the scores.": (
+            lambda s, m: (
+                _masked_after(s, m) / (_masked_after(s, m).sum(-1, keepdim=True) + 1e-9)
+            )
+        ),
+        _LOWER
+        + "and empty rows get equal weights. Set them to −inf, then put zeros.": (
             lambda s, m: _filled(s, m, -100.0).softmax(-1)
         ),
         _LOWER + "all of it. Set them to −inf.": (
             lambda s, m: _filled(s, m, -100.0).softmax(-1) * m.any(-1, keepdim=True)
         ),
-        _LOWER + "and then the real ones keep none. Set them to −inf.": (
+        _LOWER + "and the real keys keep none. Set them to −inf.": (
             lambda s, m: _filled(s, m, -100.0).softmax(-1) * m
         ),
-        "Masked scores are set to 0, but exp(0) is 1, so masked keys get weight: set them to −inf.": (
+        "Masked scores are set to 0, but exp(0) is 1, so masked keys receive weight: set them to −inf.": (
             lambda s, m: _filled(s, m, 0.0).softmax(-1)
         ),
         "Masked scores are set to 0, but exp(0) is 1 and counts in the sum: set them to −inf.": (
             lambda s, m: _filled(s, m, 0.0).softmax(-1) * m
         ),
-        "These are the logarithms of the weights: softmax is wanted, not log_softmax.": (
+        "These are the logarithms of the weights: use softmax, not log_softmax.": (
             lambda s, m: _filled(s, m, -torch.inf).log_softmax(-1)
         ),
         "The exponentials are not divided by their sum.": _exponentials,
-        "Large scores overflow: exp(1000) is infinite. Subtract the greatest first, or use torch.softmax.": (
+        "Large scores overflow: exp(1000) is infinite. Subtract the maximum first, or use torch.softmax.": (
             lambda s, m: _exponentials(s, m) / _exponentials(s, m).sum(-1, keepdim=True)
         ),
     },
@@ -123,30 +130,30 @@ EXPECTED_POSITION = Exercise(
         "The positions are counted from the end, and from 1: the first is 0.": lambda w: (
             _weigh(w.flip(-1), 1)
         ),
-        "These are the positions of the queries: the mean runs over the positions of the keys.": (
+        "These are the positions of the queries: average the positions of the keys.": (
             _query_positions
         ),
-        "This is the position of the greatest weight: the mean position under all the weights is wanted.": (
+        "This is the position of the largest weight: return the mean position under all weights.": (
             lambda w: w.argmax(-1)
         ),
-        "The mean runs over the queries: it runs over the keys, the last axis.": lambda w: (
+        "The mean runs over the queries: it must run over the keys, the last axis.": lambda w: (
             _weigh(w.mT)
         ),
-        "The weights are only added up, which gives 1: multiply each by its position first.": (
+        "The weights are only summed, which gives 1: multiply each by its position first.": (
             lambda w: w.sum(-1)
         ),
-        "It is divided by the number of keys: the weights sum to 1 already, so sum, and do not average.": (
+        "It is divided by the number of keys: the weights sum to 1 already, so sum, do not average.": (
             lambda w: _weigh(w) / w.shape[-1]
         ),
-        "The products with the positions are not added up over the keys.": (
+        "The products with the positions are not summed over the keys.": (
             lambda w: w * torch.arange(w.shape[-1], dtype=w.dtype)
         ),
-        "One mean is taken over all queries: each query has its own.": lambda w: _weigh(
+        "There is one mean for all queries: each query has its own.": lambda w: _weigh(
             w.mean(1)
         ),
     },
     hints={
-        "same dtype|scalar type": "Both must have one dtype: torch.arange needs dtype=weights.dtype.",
+        "same dtype|scalar type": "Both need the same dtype: torch.arange needs dtype=weights.dtype.",
         "size mismatch|must match|cannot be multiplied|does not broadcast": (
             "There is one position for each key: weights.shape[-1] of them."
         ),

@@ -129,8 +129,8 @@ def _draw(
 
 @mpl.rc_context(STYLE)
 def curves(
-    x: Sequence,
-    models: Mapping[str, Tensor | np.ndarray | Sequence],
+    x: Sequence[Any],
+    models: Mapping[str, Tensor | np.ndarray | Sequence[Any]],
     xlabel: str,
     ylabel: str,
     ax: Axes | None = None,
@@ -165,7 +165,7 @@ def curves(
 
 @mpl.rc_context(STYLE)
 def learning_curves(
-    histories: Mapping[str, Sequence], ylabel: str = "test loss per word"
+    histories: Mapping[str, Sequence[Any]], ylabel: str = "test loss per word"
 ) -> Axes:
     """The evaluation loss of each model during training, on a logarithmic scale.
 
@@ -212,7 +212,7 @@ def _styles() -> Iterator[dict[str, Any]]:
 
 
 def _line(
-    ax: Axes, x: Sequence, values: np.ndarray, name: str, style: dict[str, Any]
+    ax: Axes, x: Sequence[Any], values: np.ndarray, name: str, style: dict[str, Any]
 ) -> None:
     # A legend omits labels that are empty or begin with "_": a hair space keeps them.
     label = f"\u200a{name}" if str(name).startswith("_") or name == "" else name
@@ -233,7 +233,9 @@ def _add_legend(ax: Axes) -> None:
     write_literally(ax.xaxis.label, ax.yaxis.label, *names)
 
 
-def _runs(name: str, values: Tensor | np.ndarray | Sequence, length: int) -> np.ndarray:
+def _runs(
+    name: str, values: Tensor | np.ndarray | Sequence[Any], length: int
+) -> np.ndarray:
     runs = np.atleast_2d(to_array(values, f"the values of model {name!r}"))
     if runs.ndim != 2 or runs.shape[1] != length or not runs.size:
         raise ValueError(

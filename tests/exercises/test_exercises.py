@@ -1,4 +1,4 @@
-"""Right answers are found right, and mistakes get the right words: planted ones, and others written anew."""
+"""Right answers are accepted, and mistakes get the right feedback, known or not."""
 
 import math
 import sys
@@ -14,7 +14,7 @@ from companion.attention import masked_softmax
 from companion.exercises import _EXERCISES, check
 from companion.exercises.exercise import _equal
 
-PLANTED = [
+KNOWN = [
     (number, words, function)
     for number, exercise in _EXERCISES.items()
     for words, function in [*exercise.mistakes.items(), *exercise.confusions.items()]
@@ -28,15 +28,15 @@ def test_the_solution_is_right(number):
     assert repr(verdict) == f"Exercise {number} is right."
 
 
-@pytest.mark.parametrize(("number", "words", "function"), PLANTED)
-def test_a_planted_mistake_gets_its_own_words(number, words, function):
+@pytest.mark.parametrize(("number", "words", "function"), KNOWN)
+def test_a_known_mistake_gets_its_own_feedback(number, words, function):
     verdict = check(number, function)
     assert not verdict
     assert repr(verdict) == f"Exercise {number}, not yet. {words}"
 
 
 @pytest.mark.parametrize("number", _EXERCISES)
-def test_no_two_mistakes_look_alike(number):
+def test_no_two_mistakes_have_the_same_result(number):
     exercise = _EXERCISES[number]
     for inputs, mistakes in (
         (exercise.inputs, exercise.mistakes),
@@ -281,7 +281,7 @@ def sliced_sinusoids(positions, size):
 
 
 def even_sinusoids(positions, size):
-    """The usual code, which forgets that there is a cosine less."""
+    """The usual code, which fails for odd sizes."""
     encoding = torch.zeros(len(positions), size)
     angle = positions[:, None] * torch.exp(
         torch.arange(0, size, 2) * (-math.log(10000.0) / size)
@@ -312,11 +312,11 @@ def loops_next(query, past_key, past_value, key, value):
     return result
 
 
-def loops_smoothed(logits, target, share):
+def loops_smoothed(logits, target, epsilon):
     rows = []
     for scores, word in zip(logits, target.tolist(), strict=True):
-        wanted = torch.full_like(scores, share / len(scores))
-        wanted[word] += 1 - share
+        wanted = torch.full_like(scores, epsilon / len(scores))
+        wanted[word] += 1 - epsilon
         rows.append(-(wanted * scores.log_softmax(0)).sum())
     return torch.stack(rows)
 
@@ -342,7 +342,7 @@ def glu_gated(x, W, b, V, c):
     return functional.glu(both[..., : x.shape[1]], 1).mT
 
 
-def loops_look(h, g, z, e, W, b, mask):
+def loops_step(h, g, z, e, W, b, mask):
     result = torch.zeros_like(g)
     for n, i in torch.cartesian_prod(*map(torch.arange, g.shape[:2])).tolist():
         keys, values = z[n][mask[n]], (z + e)[n][mask[n]]
@@ -369,24 +369,24 @@ def loops_level(h, mask, W, b, u):
     return torch.stack(pooled)
 
 
-def sorted_place(vectors, spoken):
-    everywhere = vectors.new_zeros(*spoken.shape, vectors.shape[1]).masked_scatter(
-        spoken[..., None], vectors
+def sorted_place(vectors, mask):
+    everywhere = vectors.new_zeros(*mask.shape, vectors.shape[1]).masked_scatter(
+        mask[..., None], vectors
     )
-    order = (~spoken).int().sort(dim=1, stable=True).indices[..., None]
+    order = (~mask).int().sort(dim=1, stable=True).indices[..., None]
     return everywhere.take_along_dim(order, 1)
 
 
-def everywhere(vectors, spoken):
-    placed = vectors.new_zeros(*spoken.shape, vectors.shape[1])
-    placed[spoken] = vectors
+def everywhere(vectors, mask):
+    placed = vectors.new_zeros(*mask.shape, vectors.shape[1])
+    placed[mask] = vectors
     return placed
 
 
-def loops_place(vectors, spoken):
+def loops_place(vectors, mask):
     rows, taken = [], 0
-    for count in spoken.sum(1).tolist():
-        missing = vectors.new_zeros(spoken.shape[1] - count, vectors.shape[1])
+    for count in mask.sum(1).tolist():
+        missing = vectors.new_zeros(mask.shape[1] - count, vectors.shape[1])
         rows.append(torch.cat([vectors[taken : taken + count], missing]))
         taken += count
     return torch.stack(rows)
@@ -423,8 +423,8 @@ def loops_join(context, lse, other, other_lse):
 def loops_factorized(A, B):
     columns, rows = A.shape[-1], B.shape[-1]
     entries = [
-        A[..., place % columns] * B[..., place // columns]
-        for place in range(columns * rows)
+        A[..., position % columns] * B[..., position // columns]
+        for position in range(columns * rows)
     ]
     return torch.stack(entries, -1)
 
@@ -443,34 +443,34 @@ def windows_by_offset(kernel):
 
 
 def loops_over_attention(scores, document, question):
-    shares = torch.zeros_like(scores[..., 0])
+    context = torch.zeros_like(scores[..., 0])
     for row, (matrix, words, asked) in enumerate(
         zip(scores, document, question, strict=True)
     ):
         inside = matrix[words][:, asked]
         beta = sum(line.softmax(0) for line in inside) / len(inside)
-        shares[row, words] = sum(
-            share * column.softmax(0)
-            for share, column in zip(beta, inside.T, strict=True)
+        context[row, words] = sum(
+            weight * column.softmax(0)
+            for weight, column in zip(beta, inside.T, strict=True)
         )
-    return shares
+    return context
 
 
-def loops_probability(shares, document, words):
+def loops_probability(weights, document, words):
     found = [
         [
-            sum(s for s, d in zip(share, line, strict=True) if d == word) + 0 * share[0]
+            sum(w for w, d in zip(row, line, strict=True) if d == word) + 0 * row[0]
             for word in wanted
         ]
-        for share, line, wanted in zip(shares, document, words, strict=True)
+        for row, line, wanted in zip(weights, document, words, strict=True)
     ]
     return torch.stack([torch.stack(row) for row in found])
 
 
-def loops_answer_loss(shares, document, answer):
+def loops_answer_loss(weights, document, answer):
     found = [
-        share[line == word].sum()
-        for share, line, word in zip(shares, document, answer, strict=True)
+        row[line == word].sum()
+        for row, line, word in zip(weights, document, answer, strict=True)
     ]
     return -sum(probability.log() for probability in found) / len(found)
 
@@ -495,7 +495,7 @@ def loops_answer_loss(shares, document, answer):
         ("9.3", lambda w, s: torch.einsum("bsn,bs->bsn", w, s)),
         ("11.1", loops_gated),
         ("11.1", glu_gated),
-        ("11.2", loops_look),
+        ("11.2", loops_step),
         ("11.3", lambda v, g: torch._weight_norm(v, g[:, None, None], 0)),
         ("11.3", lambda v, g: v * (g / v.flatten(1).norm(dim=1)).reshape(-1, 1, 1)),
         ("4.1", loops_gate),
@@ -570,11 +570,11 @@ def loops_answer_loss(shares, document, answer):
         ),
     ],
 )
-def test_right_is_right_however_it_is_written(number, function):
+def test_right_answers_are_accepted_in_every_form(number, function):
     assert check(number, function), check(number, function)
 
 
-# Mistakes, written anew
+# Mistakes, written independently
 
 
 def rows_by_hand(over):
@@ -644,7 +644,7 @@ def first_words(states, mask):
 
 
 def squares(left, right):
-    """Of the distances, without any difference of two words."""
+    """The squared distances, computed without differences."""
     lengths = left.square().sum(-1)[:, :, None] + right.square().sum(-1)[:, None]
     return lengths - 2 * left @ right.mT
 
@@ -712,8 +712,8 @@ def same_gated(x, W, b, V, c):
     return A * B.sigmoid()
 
 
-def look_with(h, g, z, e, W, b, mask, m):
-    """One look in which ``m`` says what a source's length is."""
+def step_with(h, g, z, e, W, b, mask, m):
+    """An attention step in which ``m`` computes the length of a source."""
     scores = ((functional.linear(h, W, b) + g) @ z.mT).masked_fill(
         ~mask[:, None], -torch.inf
     )
@@ -721,38 +721,38 @@ def look_with(h, g, z, e, W, b, mask, m):
 
 
 NEW = [
-    ("11.1", same_gated, "sees the future"),
+    ("11.1", same_gated, "information from the future"),
     (
         "11.1",
         lambda x, W, b, V, c: loops_gated(x, V, c, W, b),
-        "gate is on the wrong one",
+        "wrong half is the gate",
     ),
     (
         "11.1",
         lambda x, *others: glu_gated(x.flip(1), *others).flip(1),
-        "154 of 154 values are not",
+        "154 of 154 values are wrong",
     ),
     ("11.1", lambda x, *others: glu_gated(x.mT, *others), "x.mT, and .mT after it"),
     (
         "11.2",
-        lambda *x: look_with(*x, m=lambda mask: mask.shape[1]),
-        "m is the padded width",
+        lambda *x: step_with(*x, m=lambda mask: mask.shape[1]),
+        "m is the padded length",
     ),
-    ("11.2", lambda *x: look_with(*x, m=lambda mask: 1), "factor m √(1/m) is missing"),
+    ("11.2", lambda *x: step_with(*x, m=lambda mask: 1), "factor m √(1/m) is missing"),
     (
         "11.2",
-        lambda *x: look_with(*x, m=lambda mask: mask.sum(1)[:, None, None] ** 2),
+        lambda *x: step_with(*x, m=lambda mask: mask.sum(1)[:, None, None] ** 2),
         "The factor is m:",
     ),
     (
         "11.2",
-        lambda h, g, z, e, W, b, mask: loops_look(h, 0 * g, z, e, W, b, mask),
+        lambda h, g, z, e, W, b, mask: loops_step(h, 0 * g, z, e, W, b, mask),
         "g is missing",
     ),
     (
         "11.2",
-        lambda h, g, z, e, W, b, mask: loops_look(h, g, z, 0 * e, W, b, mask),
-        "The value is z: it is z + e",
+        lambda h, g, z, e, W, b, mask: loops_step(h, g, z, 0 * e, W, b, mask),
+        "The value is z: it must be z + e",
     ),
     (
         "11.3",
@@ -760,18 +760,18 @@ NEW = [
         "over the inputs only",
     ),
     ("11.3", lambda v, g: v * g / v.norm(), "g[:, None, None]"),
-    ("11.3", lambda v, g: v / v.norm() * g.reshape(-1, 1, 1), "that of all of v"),
-    ("1.1", backwards, "The padding is reversed too"),
+    ("11.3", lambda v, g: v / v.norm() * g.reshape(-1, 1, 1), "that of the whole v"),
+    ("1.1", backwards, "The padding is reversed, too"),
     (
         "1.1",
         lambda t: torch.tensor(t.tolist()[::-1]),
-        "The sentences change places, not the words",
+        "order of the sentences is reversed, not",
     ),
-    ("1.1", from_the_length, "is below 0 where there is padding"),
+    ("1.1", from_the_length, "negative at padding"),
     (
         "1.1",
         lambda t: t.flip(1).sort(1, descending=True).values,
-        "sorted by their numbers",
+        "sorted by their ids",
     ),
     ("1.1", lambda t: loops_reverse(t).float(), "dtype is torch.float32"),
     ("1.1", lambda t: t.copy_(t.flip(1)), "changes its input tokens in place"),
@@ -780,11 +780,11 @@ NEW = [
     (
         "1.1",
         lambda t: t + 1,
-        "values are not. The first is at (0, 0): 8, and should be 2",
+        "values are wrong. The first is at (0, 0): 8, but should be 2",
     ),
     ("1.2", lambda x, y: picked(x.log_softmax(2), y).sum(1), "padding is counted"),
     ("1.2", lambda x, y: loss_log_prob(x, y) / (y > 0).sum(-1), "mean over the words"),
-    ("1.2", lambda x, y: loss_log_prob(x, y) / 5, "divided by all the steps"),
+    ("1.2", lambda x, y: loss_log_prob(x, y) / 5, "divided by the number of all steps"),
     ("1.2", lambda x, y: -loss_log_prob(x, y), "This is the loss"),
     (
         "1.2",
@@ -794,7 +794,7 @@ NEW = [
     (
         "1.2",
         lambda x, y: functional.cross_entropy(x.flatten(0, 1), y.flatten()),
-        "all the steps, padding too",
+        "all steps, including padding",
     ),
     (
         "1.2",
@@ -811,7 +811,7 @@ NEW = [
     (
         "1.2",
         lambda x, y: picked(x.softmax(-1), y).masked_fill(y == 0, 1).prod(1).log(),
-        "product underflows: add up",
+        "product underflows: sum",
     ),
     (
         "1.2",
@@ -832,23 +832,23 @@ NEW = [
     (
         "1.2",
         lambda x, y: picked(x.log_softmax(2), y) * (y != 0),
-        "words are not added up",
+        "words are not summed",
     ),
     ("1.2", lambda x, y: loss_log_prob(x.detach(), y), "no gradient reaches logits"),
-    ("1.3", lambda p, n, a: p / (n + 5).div(6).mul(a), "is a factor here"),
-    ("1.3", lambda p, n, a: p / torch.pow(n, a), "divided by length^penalty"),
+    ("1.3", lambda p, n, a: p / (n + 5).div(6).mul(a), "penalty is a factor"),
+    ("1.3", lambda p, n, a: p / torch.pow(n, a), "divisor is length^penalty"),
     (
         "1.3",
         lambda p, n, a: p * ((5 + n) / 6).pow(a),
-        "multiplied by the penalty's term",
+        "penalty term multiplies",
     ),
-    ("1.3", lambda p, n, a: p / ((5 + n) / 6), "The penalty takes no part"),
+    ("1.3", lambda p, n, a: p / ((5 + n) / 6), "The penalty is not used"),
     ("1.3", lambda p, n, a: p / (5 + n / 6) ** a, "put 5 + length in brackets"),
-    ("1.3", lambda p, n, a: p / n.double(), "divided by the length"),
+    ("1.3", lambda p, n, a: p / n.double(), "divisor is the length"),
     (
         "1.3",
         lambda p, n, a: p / ((5 + n) / 6) ** 0.6,
-        "values are not. The first is at (0, 1)",
+        "values are wrong. The first is at (0, 1)",
     ),
     (
         "1.3",
@@ -860,10 +860,10 @@ NEW = [
         lambda p, n, a: p[9],
         "with log_probs (3, 5), lengths (3, 5), penalty 0.7.",
     ),
-    ("1.4", lambda x, p: cut(x, p, 0), "even where it is the first"),
+    ("1.4", lambda x, p: cut(x, p, 0), "even if it is the first"),
     ("1.4", lambda x, p: cut(x, p, 2), "One word too many"),
     ("1.4", sorted_logits, "result is in sorted order"),
-    ("1.4", sorted_mask, "mask is still in sorted order"),
+    ("1.4", sorted_mask, "mask is in sorted order"),
     (
         "1.4",
         lambda x, p: torch.where(loops_nucleus(x, p).isinf(), 0, x),
@@ -872,7 +872,7 @@ NEW = [
     (
         "1.4",
         lambda x, p: torch.where(loops_nucleus(x, p).isinf(), -1e9, x),
-        "here −inf is wanted",
+        "−1e9: set them to −inf",
     ),
     ("1.4", lambda x, p: loops_nucleus(x, p).softmax(1), "These are probabilities"),
     (
@@ -902,25 +902,25 @@ NEW = [
     (
         "2.1",
         lambda s, m: s.softmax(-1).masked_fill(~m, 0),
-        "mask comes after the softmax",
+        "mask is applied after the softmax",
     ),
     ("2.1", lambda s, m: s.softmax(2), "mask is ignored"),
     (
         "2.1",
         lambda s, m: torch.where(m, -torch.inf, s).softmax(-1).nan_to_num(0),
-        "wrong way round",
+        "mask is inverted",
     ),
-    ("2.1", filled_twice, "wrong way round"),
+    ("2.1", filled_twice, "mask is inverted"),
     (
         "2.1",
         lambda s, m: torch.where(m, s, -torch.inf).softmax(-1),
-        "NaN: nothing is left to divide by",
+        "NaN: the sum is 0",
     ),
-    ("2.1", masked_after(0), "NaN: nothing is left to divide by"),
-    ("2.1", masked_after(1e-9), "the little added to the sum"),
-    ("2.1", masked_after(1e-12), "the little added to the sum"),
-    ("2.1", minus_100, "and empty rows equal weights"),
-    ("2.1", lambda s, m: minus_100(s, m).masked_fill(~m, 0), "the real ones keep none"),
+    ("2.1", masked_after(0), "NaN: the sum is 0"),
+    ("2.1", masked_after(1e-9), "the constant in the sum dominates"),
+    ("2.1", masked_after(1e-12), "the constant in the sum dominates"),
+    ("2.1", minus_100, "and empty rows get equal weights"),
+    ("2.1", lambda s, m: minus_100(s, m).masked_fill(~m, 0), "the real keys keep none"),
     (
         "2.1",
         lambda s, m: minus_100(s, m).masked_fill(~m.any(-1, keepdim=True), 0),
@@ -950,18 +950,18 @@ NEW = [
         lambda s, m: 2 * masked_softmax(s, m),
         "constant factor: every value is 2 times",
     ),
-    ("2.1", lambda s, m: masked_softmax(s, m).mT, "(3, 7, 5), and should be (3, 5, 7)"),
+    ("2.1", lambda s, m: masked_softmax(s, m).mT, "(3, 7, 5), but should be (3, 5, 7)"),
     (
         "2.1",
         lambda s, m: masked_softmax(s, m).mT,
-        ".permute(0, 2, 1) makes them fit, and the values are right",
+        ".permute(0, 2, 1) the values are right",
     ),
-    ("2.1", lambda s, m: masked_softmax(s.mT, m.mT), "the values would still differ"),
-    ("2.1", lambda s, m: masked_softmax(s, m)[None], "an axis of size 1 too many"),
+    ("2.1", lambda s, m: masked_softmax(s.mT, m.mT), "some values are still wrong"),
+    ("2.1", lambda s, m: masked_softmax(s, m)[None], "an extra axis of size 1"),
     (
         "2.1",
         lambda s, m: masked_softmax(s, m)[0],
-        "The shape is (5, 7), and should be (3, 5, 7)",
+        "The shape is (5, 7), but should be (3, 5, 7)",
     ),
     ("2.1", lambda s, m: masked_softmax(s / 2, m), "The first is at (0, 0, "),
     ("2.1", lambda s, m: masked_softmax(s, m).float(), "dtype is torch.float32"),
@@ -979,12 +979,12 @@ NEW = [
     (
         "2.1",
         lambda s, m: masked_softmax(s, m).clamp_min(1e-7),
-        "1e-07, and should be 0.",
+        "1e-07, but should be 0.",
     ),
     (
         "2.1",
         lambda s, m: masked_softmax(s, m) / (1 + 1e-5),
-        "105 values are not. The first is at (0, 0, ",
+        "105 values are wrong. The first is at (0, 0, ",
     ),
     (
         "2.1",
@@ -1029,17 +1029,17 @@ NEW = [
     (
         "2.2",
         lambda q, k, W, U, v: (q @ W.T + k @ U.T).tanh() @ v,
-        "query to (b, q, 1, d), key to (b, 1, k, d)",
+        "query (b, q, 1, d), key (b, 1, k, d)",
     ),
     (
         "2.2",
         lambda q, k, W, U, v: ((q @ W.T)[:, :, None] + k @ U.T).tanh() @ v,
-        "key to (b, 1, k, d)",
+        "key (b, 1, k, d)",
     ),
     (
         "2.2",
         lambda q, k, W, U, v: torch.cat([q @ W.T, k @ U.T], -1).tanh() @ v,
-        "key to (b, 1, k, d)",
+        "key (b, 1, k, d)",
     ),
     (
         "2.2",
@@ -1073,12 +1073,12 @@ NEW = [
     (
         "2.2",
         lambda q, k, W, U, v: linear_additive(q, k, W, U, v).mT,
-        ".permute(0, 2, 1) makes them fit",
+        "after .permute(0, 2, 1) the values are right",
     ),
     (
         "2.2",
         lambda q, k, W, U, v: linear_additive(q, k, W, U, v).softmax(2),
-        "weights already",
+        "These are weights: return the scores",
     ),
     (
         "2.2",
@@ -1092,7 +1092,11 @@ NEW = [
     ),
     ("2.3", conv_with_flip, "filters are flipped"),
     ("2.3", lambda p, f: p.unfold(1, f.shape[1], 1) @ f.T, "There is no padding"),
-    ("2.3", lambda p, f: unfold_location(p, f).mT, ".permute(0, 2, 1) makes them fit"),
+    (
+        "2.3",
+        lambda p, f: unfold_location(p, f).mT,
+        "after .permute(0, 2, 1) the values are right",
+    ),
     (
         "2.3",
         lambda p, f: functional.conv1d(p[:, None], f[:, None], padding=4).mT,
@@ -1119,11 +1123,11 @@ NEW = [
         lambda p, f: functional.conv1d(p, f[:, None], padding=2).mT,
         "(b, 1, k), (c, 1, w)",
     ),
-    ("2.3", off_by_one, "one position late, and the last has come round"),
+    ("2.3", off_by_one, "one position late, and the last has wrapped around"),
     (
         "2.3",
         lambda p, f: unfold_location(p, f).roll(-1, 1),
-        "one position early, and the first has come",
+        "one position early, and the first has wrapped",
     ),
     (
         "2.3",
@@ -1144,11 +1148,11 @@ NEW = [
     (
         "2.3",
         lambda p, f: unfold_location(p, f).square(),
-        "values are not. The first is at (0, 0, 0)",
+        "values are wrong. The first is at (0, 0, 0)",
     ),
     ("2.4", lambda w: sum((j + 1) * w[..., j] for j in range(7)), "counted from 1"),
-    ("2.4", lambda w: w.max(-1).indices, "position of the greatest weight"),
-    ("2.4", lambda w: w.max(-1).indices.double(), "position of the greatest weight"),
+    ("2.4", lambda w: w.max(-1).indices, "position of the largest weight"),
+    ("2.4", lambda w: w.max(-1).indices.double(), "position of the largest weight"),
     ("2.4", lambda w: (w * torch.arange(7)).mean(-1), "do not average"),
     (
         "2.4",
@@ -1216,7 +1220,7 @@ NEW = [
     (
         "5.2",
         lambda q, n, W, v: linear_centre(q, torch.tensor([11, 11]), W, v),
-        "longest one's length",
+        "length of the longest",
     ),
     (
         "5.2",
@@ -1227,7 +1231,7 @@ NEW = [
     (
         "5.2",
         lambda q, n, W, v: n * torch.sigmoid(torch.tanh(q @ W.T) @ v),
-        "lengths needs an axis more",
+        "lengths needs one more axis",
     ),
     ("5.2", lambda q, n, W, v: linear_centre(q, n, W.T, v), "W is transposed"),
     (
@@ -1262,7 +1266,7 @@ NEW = [
         "over the queries",
     ),
     ("3.1", lambda q, k, v: q @ k, "key.mT"),
-    ("3.1", lambda q, k, v: loops_attend(q, k, v).mT, "axes are in another order"),
+    ("3.1", lambda q, k, v: loops_attend(q, k, v).mT, "axes are in a different order"),
     (
         "3.2",
         lambda s, m: torch.stack([x.sum(0) / 5 for x in s * m[..., None]]),
@@ -1275,7 +1279,7 @@ NEW = [
     ),
     ("3.2", lambda s, m: s[m].mean(), "The shape is ()"),
     ("3.2", lambda s, m: (s * m).sum(1), "mask[..., None]"),
-    ("3.2", first_words, "may have a hole"),
+    ("3.2", first_words, "may have gaps"),
     (
         "3.3",
         lambda x, y: 1 / (1 + (x[:, :, None] - y[:, None]).pow(2).sum(-1).sqrt()),
@@ -1291,20 +1295,20 @@ NEW = [
     (
         "3.3",
         lambda x, y: 1 / (1 + torch.cdist(x, y, p=1)),
-        "absolute differences are added",
+        "absolute differences are summed",
     ),
-    ("3.3", lambda x, y: x - y, "each side needs a new axis"),
-    ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in another order"),
+    ("3.3", lambda x, y: x - y, "both sides need a new axis"),
+    ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in a different order"),
     ("4.1", lambda h, w, a, f: torch.einsum("bk,bkv->bv", w, a), "gate is missing"),
     (
         "4.2",
         lambda a, m, w: w * (1 - loops_received(a, m)).pow(2).mean(),
-        "mean over the places",
+        "mean over the regions",
     ),
     ("4.3", lambda r, m: torch.where(m, r, 0).sum(1)[:, None] + 0 * r, "whole caption"),
-    ("6.1", lambda c: c.reshape(2, 5, 21), "not exchanged before the reshape"),
+    ("6.1", lambda c: c.reshape(2, 5, 21), "not transposed before the reshape"),
     ("6.1", lambda c: c.transpose(1, 2).view(2, 5, 21), "use .reshape"),
-    ("6.2", even_sinusoids, "there is one cosine less"),
+    ("6.2", even_sinusoids, "odd size has one cosine less"),
     (
         "6.2",
         lambda p, d: loops_sinusoids(p, d).detach(),
@@ -1313,12 +1317,12 @@ NEW = [
     (
         "6.3",
         lambda q, pk, pv, k, v: sdpa_next(q, pk, pv, k, v, causal=True),
-        "sees only the first word",
+        "attends only to the first word",
     ),
     (
         "6.3",
         lambda q, pk, pv, k, v: sdpa_next(q, pk, pv[..., :0, :], k, v),
-        "along the words' axis",
+        "along the axis of the words",
     ),
     (
         "6.3",
@@ -1328,7 +1332,7 @@ NEW = [
     (
         "6.4",
         lambda x, y, e: functional.cross_entropy(x, y, label_smoothing=e),
-        "give each word's loss",
+        "return one loss per word",
     ),
     (
         "6.4",
@@ -1342,21 +1346,21 @@ NEW = [
         lambda i, j, s: loops_strided(i, j, s) & (i - j <= s),
         "The far part is missing",
     ),
-    ("7.2", lambda x, r: x.view(2, r, -1, 5), "do not fill rows of 3"),
-    ("7.2", lambda x, r: loops_by_class(x, r).mT, "The axes are in another order"),
+    ("7.2", lambda x, r: x.view(2, r, -1, 5), "not a multiple of 3"),
+    ("7.2", lambda x, r: loops_by_class(x, r).mT, "The axes are in a different order"),
     (
         "7.3",
         lambda c, s, o, t: (t - s).sigmoid() * o + (s - t).sigmoid() * c,
-        "give them one of size 1",
+        "add one of size 1",
     ),
     ("7.3", lambda c, s, o, t: loops_join(c, s, o, t).detach(), "no gradient reaches"),
-    ("8.1", lambda A, B: A * B, "Give A and B axes of their own"),
+    ("8.1", lambda A, B: A * B, "Give A and B new axes"),
     ("8.1", lambda A, B: A.repeat(1, 1, 5) * B.repeat(1, 1, 3), "Both are tiled"),
-    ("8.1", lambda A, B: loops_factorized(B, A), "A and B have changed parts"),
-    ("8.1", lambda A, B: A.mT @ B, "The shape is (2, 3, 5), and should be (2, 7, 15)"),
-    ("8.1", lambda A, B: B @ A, "Give A and B axes of their own"),
+    ("8.1", lambda A, B: loops_factorized(B, A), "roles of A and B are swapped"),
+    ("8.1", lambda A, B: A.mT @ B, "The shape is (2, 3, 5), but should be (2, 7, 15)"),
+    ("8.1", lambda A, B: B @ A, "Give A and B new axes"),
     ("8.2", lambda R, v, m: R.softmax(-1) @ v, "cut it"),
-    ("8.2", lambda R, v, m: loops_table(R, v, ~m), "The mask is the wrong way round"),
+    ("8.2", lambda R, v, m: loops_table(R, v, ~m), "The mask is inverted"),
     (
         "8.2",
         lambda R, v, m: R[:, :7].softmax(0) @ (v * m[..., None]),
@@ -1365,15 +1369,15 @@ NEW = [
     (
         "8.2",
         lambda R, v, m: (R[:, :7] - 9 * ~m[:, None]).softmax(-1) @ v,
-        "of 30 values are not",
+        "of 30 values are wrong",
     ),
     ("8.3", lambda k: windows_by_offset(k).mT, "It is mirrored"),
-    ("8.3", lambda k: k.unfold(-1, 7, 1), "It goes by i + j"),
+    ("8.3", lambda k: k.unfold(-1, 7, 1), "It depends on i + j"),
     ("8.3", lambda k: k.unfold(-1, 14, 1), "n is (entries + 1) / 2"),
     (
         "9.1",
         lambda h, m, W, b, u: loops_level(h, m | True, W, b, u),
-        "padding has weight",
+        "padding receives weight",
     ),
     ("9.1", lambda h, m, W, b, u: loops_level(h, m, W, b, 0 * u), "this is the mean"),
     (
@@ -1381,15 +1385,15 @@ NEW = [
         lambda h, m, W, b, u: loops_level(h, m, W, b, u).detach(),
         "no gradient reaches",
     ),
-    ("9.2", lambda v, s: everywhere(v, s), "Gaps are left"),
+    ("9.2", lambda v, s: everywhere(v, s), "There are gaps"),
     (
         "9.2",
         lambda v, s: loops_place(v, s)[:, :5],
-        "The shape is (3, 5, 5), and should be (3, 7, 5)",
+        "The shape is (3, 5, 5), but should be (3, 7, 5)",
     ),
-    ("9.2", lambda v, s: everywhere(v, s | True), "exactly 11 places"),
+    ("9.2", lambda v, s: everywhere(v, s | True), "exactly 11 entries"),
     ("9.3", lambda w, s: w * s, "give the sentences an axis of size 1"),
-    ("9.3", lambda w, s: (w.mT * s[:, None]).mT.softmax(-1), "of 30 values are not"),
+    ("9.3", lambda w, s: (w.mT * s[:, None]).mT.softmax(-1), "of 30 values are wrong"),
     (
         "10.1",
         lambda s, d, q: loops_over_attention(s, d | True, q | True),
@@ -1403,13 +1407,13 @@ NEW = [
     (
         "10.1",
         lambda s, d, q: s.masked_fill(~d, -torch.inf).softmax(1),
-        "give a mask the axis that it lacks",
+        "give a mask its missing axis",
     ),
-    ("10.2", lambda s, d, w: s * (d == w), "Compare each word with each place"),
+    ("10.2", lambda s, d, w: s * (d == w), "Compare each word with each position"),
     (
         "10.2",
         lambda s, d, w: loops_probability(s, d, w).detach(),
-        "no gradient reaches shares",
+        "no gradient reaches weights",
     ),
     (
         "10.3",
@@ -1421,25 +1425,27 @@ NEW = [
 
 
 @pytest.mark.parametrize(("number", "function", "words"), NEW)
-def test_a_mistake_written_anew_gets_the_right_words(number, function, words):
+def test_a_mistake_written_independently_gets_the_right_feedback(
+    number, function, words
+):
     verdict = check(number, function)
     assert not verdict
     assert words in repr(verdict), verdict
 
 
 def with_nan(number, count):
-    """The right result but for its first ``count`` values."""
+    """The right result except for its first ``count`` values."""
     result = _EXERCISES[number].solution(*_EXERCISES[number].inputs.values()).clone()
     result.view(-1)[:count] = torch.nan
     return result
 
 
-def test_the_rest_is_spoken_of_only_if_there_is_one():
+def test_the_other_values_are_mentioned_only_if_there_are_any():
     right, none = with_nan("2.1", 3), with_nan("2.1", 105)
-    assert "first at (0, 0, 0). The rest is right." in repr(
+    assert "first at (0, 0, 0). The others are right." in repr(
         check("2.1", lambda s, m: right)
     )
-    assert "The rest is not all right." in repr(check("2.1", lambda s, m: right / 3))
+    assert "The others are not all right." in repr(check("2.1", lambda s, m: right / 3))
     assert repr(check("2.1", lambda s, m: none)).endswith(
         "105 of 105 values are NaN or infinite, the first at (0, 0, 0)."
     )
@@ -1479,14 +1485,14 @@ def test_an_unknown_exercise_is_refused_with_the_known_ones(number):
         unwrap(check)(number, masked_softmax)
 
 
-def test_a_result_in_the_place_of_a_function_is_refused():
+def test_a_result_instead_of_a_function_is_refused():
     with pytest.raises(
         TypeError, match=r"check\('2.1', my_function\), but was given a Tensor"
     ):
         unwrap(check)("2.1", torch.ones(1))
 
 
-def test_advice_is_given_only_where_it_fits():
+def test_a_hint_is_given_only_where_it_applies():
     assert repr(check("2.4", lambda w: w[9])).endswith(
         "in this order, with weights (3, 5, 7)."
     )
