@@ -1,4 +1,4 @@
-"""Beam search for any model that takes steps; see :mod:`companion.decoding.sampling`."""
+"""Beam search, for any model that takes steps."""
 
 from typing import Any, NamedTuple
 
@@ -40,20 +40,20 @@ def beam_search(
         score(Y) = log p(Y | X) / ((5 + |Y|) / 6)^length_penalty
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    |Y| counts the tokens, ``<eos>`` included. α_ij is the weight of source position j at
-    step i, and j runs over the positions that ``mask`` names, or over all. Partial
+    |Y| counts the tokens, ``<eos>`` included. α_ij is the weight of source position j
+    at step i, and j runs over the positions that ``mask`` names, or over all. Partial
     hypotheses, which all have the same length, are compared by log p alone.
 
     The search of a sentence ends when no partial hypothesis can overtake its ``width``
-    best sentences. Hypotheses that reach ``max_length`` without ``<eos>`` compete as they
-    are. ``step`` is called with one row for each partial hypothesis that is still
+    best sentences. Hypotheses that reach ``max_length`` without ``<eos>`` compete as
+    they are. ``step`` is called with one row for each partial hypothesis that is still
     possible, never for one that has ended or has probability 0. A hypothesis whose next
     logits are all −∞ is dropped.
 
     Without penalties, width 1 is greedy search, except that of two equally probable
-    tokens either may be taken; a beam as wide as the space of sentences is exhaustive. If
-    fewer than ``width`` sentences exist, the rest have score and log-probability −∞ and
-    hold padding alone.
+    tokens either may be taken; a beam as wide as the space of sentences is exhaustive.
+    If fewer than ``width`` sentences exist, the rest have score and log-probability −∞
+    and hold padding alone.
 
     Args:
         step: ``step(token, state) -> DecoderStep``, for any number of rows.
@@ -65,8 +65,8 @@ def beam_search(
         mask: which source positions hold tokens; used by the coverage penalty alone.
 
     Raises:
-        TypeError: ``width`` or ``max_length`` is not an integer, a penalty no number, or
-            ``mask`` not boolean.
+        TypeError: ``width`` or ``max_length`` is not an integer, a penalty no number,
+            or ``mask`` not boolean.
         ValueError: ``width`` or ``max_length`` is below 1; a penalty is negative, not
             finite, or so large that scores would vanish or overflow; the state holds no
             sentence; the logits are not one row a hypothesis; or there is a coverage
@@ -105,7 +105,7 @@ def beam_search(
             covered = _cover(covered, weights, mask)
             coverage = coverage_penalty * _log_coverage(covered)
         candidates = _extend(alive, logits, asked, length)
-        # NaN is sorted to the front and stays there: the search of its sentence has failed
+        # NaN is sorted to the front and stays there, and its sentence is refused
         ends = (candidates.tokens == EOS) | candidates.log_probs.isnan()
         finished = _score(_first(candidates, width), coverage, length_penalty)
         ended = _best(_join(ended, _only(finished, ends[:, :width])), width)
@@ -124,7 +124,7 @@ def beam_search(
 
 
 class _Beam(NamedTuple):
-    """For each sentence ``n`` hypotheses: the last token, and the slot of what it extends."""
+    """``n`` hypotheses of each sentence: the last token, and the slot of its prefix."""
 
     scores: Float[Tensor, "b n"]
     log_probs: Float[Tensor, "b n"]
@@ -134,7 +134,7 @@ class _Beam(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The hypotheses after a step, and the weights by which the slots before it attended."""
+    """The hypotheses after a step, and the attention weights of those before it."""
 
     tokens: Int[Tensor, "b n"]
     parents: Int[Tensor, "b n"]
@@ -142,7 +142,7 @@ class _Step(NamedTuple):
 
 
 def _start(first: Int[Tensor, " b"], width: int) -> _Beam:
-    """``<bos>`` alone, in the first slot of each beam; the other slots are impossible."""
+    """``<bos>`` in the first slot of each beam; the other slots are impossible."""
     log_probs = torch.full((len(first), width), -torch.inf, device=first.device)
     log_probs[:, 0] = 0
     tokens = first[:, None].expand(-1, width)
@@ -151,7 +151,7 @@ def _start(first: Int[Tensor, " b"], width: int) -> _Beam:
 
 
 def _possible(alive: _Beam) -> Int[Tensor, " n"]:
-    """The slots of all beams, numbered throughout, whose hypotheses have a probability."""
+    """The slots of all beams, numbered throughout, with a possible hypothesis."""
     return (alive.log_probs > -torch.inf).flatten().nonzero().flatten()
 
 
@@ -190,7 +190,7 @@ def _gnmt(length: Any, length_penalty: float) -> Any:
 
 
 def _score(beam: _Beam, coverage: Float[Tensor, "b n"], length_penalty: float) -> _Beam:
-    """The same hypotheses with the score of GNMT; ``coverage`` is that of their parents."""
+    """The same with the score of GNMT; ``coverage`` is that of the parents."""
     penalty = _gnmt(beam.lengths.to(beam.log_probs.dtype), length_penalty)
     return beam._replace(
         scores=beam.log_probs / penalty + coverage.gather(1, beam.parents)
@@ -202,7 +202,7 @@ def _cover(
     weights: Float[Tensor, "b n k"] | None,
     mask: Tensor | None,
 ) -> Float[Tensor, "b n k"]:
-    """The weight that each position has received; masked positions have 1, which is free."""
+    """The weight that each position has received; 1, which costs nothing, if masked."""
     weights = check_coverage(weights, mask)
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     if mask is not None:
@@ -211,7 +211,7 @@ def _cover(
 
 
 def _log_coverage(covered: Float[Tensor, "b n k"]) -> Float[Tensor, "b n"]:
-    """``Σ_j log min(covered_j, 1)``, with the smallest positive number in place of 0."""
+    """``Σ_j log min(covered_j, 1)``, with the smallest positive number for 0."""
     return covered.clamp(torch.finfo(covered.dtype).tiny, 1).log().sum(-1)
 
 

@@ -1,4 +1,4 @@
-"""What all searches use: the hypotheses they return, the first tokens, the final check."""
+"""What all searches use: the hypotheses that they return, and checks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,19 +10,19 @@ from torch import Tensor
 from companion.data.vocabulary import BOS
 from companion.decoding.state import DecoderStep, tensors
 
-#: From the last token of each hypothesis and a state: the next logits and the next state.
+#: From the last token of each hypothesis and a state to the next logits and state.
 StepFunction = Callable[[Tensor, Any], DecoderStep]
 
 
 class Hypotheses(NamedTuple):
-    """Sentences found by a search; ``*b`` is the batch and, after a beam search, the beam.
+    """The sentences that a search finds; ``*b`` is ``b``, or ``b width`` of a beam.
 
     ``tokens`` leave out ``<bos>``, end with ``<eos>`` unless the maximum length was
     reached, and are padded. ``log_probs`` are the log-probabilities of whole sentences
-    under the model. ``scores`` are what a beam is ranked by, the best first; greedy search
-    and sampling have no other score than the log-probability. ``weights`` are the
-    attention weights of each step, 0 after ``<eos>``, or ``None`` for a model without
-    attention.
+    under the model. ``scores`` are what a beam is ranked by, the best first; greedy
+    search and sampling have no other score than the log-probability. ``weights`` are
+    the attention weights of each step, 0 after ``<eos>``, or ``None`` for a model
+    without attention.
     """
 
     tokens: Int[Tensor, "*b t"]
@@ -44,8 +44,8 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
     if impossible.any():
         rows = impossible.nonzero().flatten().tolist()
         raise FloatingPointError(
-            f"the sentences {rows} have no probability: the logits (or, with a coverage "
-            f"penalty, the weights) of a step are NaN or +∞, or −∞ for every token"
+            f"the sentences {rows} have no probability: the logits of a step (or, with a "
+            f"coverage penalty, the weights) are NaN or +∞, or −∞ for every token"
         )
 
 
@@ -59,7 +59,6 @@ def first_tokens(state: Any) -> Int[Tensor, " b"]:
     held = tensors(state)
     if not held or len(held[0]) == 0:
         raise ValueError(
-            f"the state holds {len(held)} tensors and no sentence, so there is nothing to "
-            f"generate from"
+            f"the state holds {len(held)} tensors and no sentence to generate from"
         )
     return torch.full(held[0].shape[:1], BOS, device=held[0].device)

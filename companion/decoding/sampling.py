@@ -1,10 +1,10 @@
 """Greedy search and sampling, for any model that takes steps.
 
-``step(token, state) -> DecoderStep`` is all that a search knows of a model. ``state`` is
-what the model returned last: nested tuples of tensors whose first axis is the batch. A step
-returns new tensors and changes none of the state in place. All sentences of a batch are
-generated together; one that has ended is given padding until the last one ends. A model
-with dropout must be in evaluation mode (``model.eval()``).
+``step(token, state) -> DecoderStep`` is all that a search knows of a model. ``state``
+is what the model returned last: nested tuples of tensors whose first axis is the batch.
+A step returns new tensors and changes none of the state in place. All sentences of a
+batch are generated together; one that has ended is given padding until the last one
+ends. A model with dropout must be in evaluation mode (``model.eval()``).
 """
 
 from collections.abc import Callable
@@ -42,14 +42,14 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
 
     Raises:
         TypeError: ``max_length`` is not an integer.
-        ValueError: ``max_length`` is below 1, the state holds no sentence, or the logits
-            are not one row a sentence.
-        FloatingPointError: before a sentence has ended, its logits are NaN or +∞, or all
-            −∞. The message names the sentences by their rows.
+        ValueError: ``max_length`` is below 1, the state holds no sentence, or the
+            logits are not one row a sentence.
+        FloatingPointError: before a sentence has ended, its logits are NaN or +∞, or
+            all −∞. The message names the sentences by their rows.
 
     Example:
         >>> from companion.decoding import DecoderStep
-        >>> following = torch.eye(4)[[0, 3, 0, 2]]  # after <bos> (1) comes 3, then <eos> (2)
+        >>> following = torch.eye(4)[[0, 3, 0, 2]]  # 3 after <bos> (1), then <eos> (2)
         >>> def step(token, state):
         ...     return DecoderStep(following[token].log(), state, None)
         >>> greedy(step, torch.zeros(2, 1), max_length=5).tokens
@@ -76,8 +76,8 @@ def sample(
 
     A temperature below 1 sharpens the distribution, one above 1 flattens it. ``top_k``
     keeps the k most probable tokens; ``top_p`` then keeps the smallest set of the most
-    probable ones whose probability reaches p (the nucleus). The log-probabilities returned
-    are the model's own, of p, not of q.
+    probable ones whose probability reaches p (the nucleus). The log-probabilities
+    returned are the model's own, of p, not of q.
 
     Args:
         step: ``step(token, state) -> DecoderStep``.
@@ -95,7 +95,8 @@ def sample(
             logits are not one row a sentence.
         FloatingPointError: as :func:`greedy`.
 
-    Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p).
+    Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1
+    (top-p).
 
     Example:
         >>> from companion.decoding import DecoderStep
@@ -121,7 +122,7 @@ def sample(
             logits = _most_probable(logits, top_k)
         if top_p is not None:
             logits = _nucleus(logits, top_p)
-        # multinomial refuses NaN; its sentence is refused at the end, unless it has ended
+        # multinomial refuses NaN; the sentence is refused at the end, if not ended
         probabilities = logits.softmax(-1).nan_to_num(1)
         return probabilities.multinomial(1, generator=generator).squeeze(-1)
 
@@ -134,7 +135,7 @@ def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]
 
 
 def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]:
-    """Keep the token with which the probability reaches ``top_p``, and all before it."""
+    """Keep the token with which the probability reaches ``top_p``, and those before."""
     ordered, tokens = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(-1)
     before = probabilities.cumsum(-1) - probabilities

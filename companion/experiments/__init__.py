@@ -1,1 +1,1 @@
-"""Experiments on full data sets, each run as ``python -m companion.experiments.<name>``."""
+"""Experiments on full data sets: ``python -m companion.experiments.NAME``."""

@@ -1,6 +1,7 @@
-"""Numbers on the command line, refused where they are read, before anything is computed.
+"""Numbers on the command line, checked before anything is computed.
 
-Each function has the bounds within which an experiment can run, and its error states them.
+Each function has the bounds within which an experiment can run, and its error states
+them.
 """
 
 from argparse import ArgumentTypeError

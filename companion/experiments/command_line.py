@@ -80,7 +80,7 @@ def add_models(
 def start(
     parser: ArgumentParser, run: Callable[[Namespace, Sequence[str]], dict[str, Any]]
 ) -> None:
-    """Read the arguments, run, and print the test set's figures, or an error in one line."""
+    """Read the arguments, run, and print the figures of the test set, or an error."""
     try:
         result = run(parser.parse_args(), sys.argv[1:])
     except (ValueError, OSError, FloatingPointError) as error:

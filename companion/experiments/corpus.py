@@ -13,7 +13,7 @@ TRAINING, VALIDATION, TEST = "train", "val", "test_2016_flickr"
 
 
 class Corpus(NamedTuple):
-    """The splits as token ids, both vocabularies, and the references of the test set as text."""
+    """The splits as token ids, both vocabularies, and the test references as text."""
 
     pairs: dict[str, list[Encoded]]
     source: Vocabulary
@@ -22,13 +22,14 @@ class Corpus(NamedTuple):
 
 
 def load_corpus(limit: int | None) -> Corpus:
-    """Multi30k as token ids; the vocabularies hold the words that occur twice in training.
+    """Multi30k as token ids, with the words that occur twice in the training set.
 
     Args:
         limit: the number of pairs to take of each split, or all.
 
     Raises:
-        FileNotFoundError, ValueError, ConnectionError: as :func:`companion.data.multi30k.load_pairs`.
+        FileNotFoundError, ValueError, ConnectionError: as
+            :func:`companion.data.multi30k.load_pairs`.
     """
     tokens = {}
     for split in (TRAINING, VALIDATION, TEST):

@@ -34,7 +34,8 @@ def evaluate(
         tutorials report.
 
     Raises:
-        ValueError: the batch size or the beam is below 1, or the length penalty below 0.
+        ValueError: the batch size or the beam is below 1, or the length penalty below
+            0.
     """
     batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
     greedily = translate_test(model, corpus, greedy)
@@ -68,7 +69,7 @@ def best_of_beam(width: int, length_penalty: float) -> Search:
 
 
 def score(translations: list[str], references: list[str]) -> dict[str, Any]:
-    """BLEU of spaCy's tokens in lower case, as in the tutorials, with sacrebleu's signature."""
+    """BLEU of lower-case spaCy tokens, as in the tutorials, with its signature."""
     metric = BLEU(lowercase=True, tokenize="none", force=True)
     bleu = metric.corpus_score(translations, [references]).score
     return {"bleu": bleu, "signature": str(metric.get_signature())}

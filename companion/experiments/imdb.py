@@ -6,9 +6,9 @@ For example::
 
 The setting is that of Su 2018: the last 100 words of each review, self-attention, ten
 epochs, and after each epoch the accuracy on the test set, by which nothing is selected.
-The models of hierarchical attention are there, too. The folder ``runs/attention`` contains
-the same files as that of :mod:`companion.experiments.multi30k`, except translations;
-resumption and several processes work in the same way.
+The models of hierarchical attention are there, too. The folder ``runs/attention``
+contains the same files as that of :mod:`companion.experiments.multi30k`, except
+translations; resumption and several processes work in the same way.
 """
 
 import argparse
@@ -62,9 +62,10 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
         The result, as :func:`~companion.experiments.record.read_result` reads it.
 
     Raises:
-        ValueError: no model can be built from the arguments, the folder holds a run with
-            others, or a checkpoint or the data is damaged.
-        OSError: the data is missing and cannot be downloaded, or a file cannot be written.
+        ValueError: no model can be built from the arguments, the folder holds a run
+            with others, or a checkpoint or the data is damaged.
+        OSError: the data is missing and cannot be downloaded, or a file cannot be
+            written.
         FloatingPointError: a loss or gradient is not finite, for example because the
             learning rate is too high.
     """
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line: a model and its options, whose defaults are those of the article."""
+    """The command line: a model and its options, with the defaults of the article."""
     shared = training_options(7820, 32, 782, "782 of 32 reviews are an epoch")
     add = shared.add_argument
     add(
@@ -121,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         prog="python -m companion.experiments.imdb",
-        description="Train a classifier of film reviews; the same command again resumes.",
+        description="Train a classifier of film reviews; repeat the command to resume.",
     )
     add_models(parser, shared, BUILDERS)
     return parser

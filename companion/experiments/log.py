@@ -8,10 +8,11 @@ from companion.training.losses import Record
 
 
 class TensorBoard:
-    """Write a curve for each figure of the records, for ``tensorboard --logdir FOLDER``.
+    """Write a curve for each figure, for ``tensorboard --logdir FOLDER``.
 
     The first record replaces what an interrupted run has left of its step and of later
-    steps, so each curve has one point a step. A record is on disk when the call returns.
+    steps, so each curve has one point a step. A record is on disk when the call
+    returns.
     """
 
     def __init__(self, folder: Path | str):

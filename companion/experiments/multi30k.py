@@ -1,15 +1,15 @@
-"""German-to-English translation on Multi30k, in the setting of the best-known tutorials.
+"""German-to-English translation on Multi30k, as in the best-known tutorials.
 
 For example::
 
     python -m companion.experiments.multi30k bahdanau
 
-The folder ``runs/bahdanau`` then contains ``arguments.json``, the last checkpoint, curves for
-TensorBoard, and in the end ``vocabularies.json``, ``weights.safetensors``, the translations
-of the test set in ``translations.txt``, and ``result.json``. The same command again resumes
-from the last checkpoint, and ends with exactly the same numbers. So does a training with n
-processes on the GPUs of a machine, or on its CPU if there is none (``--cpu`` would start
-only one process)::
+The folder ``runs/bahdanau`` then contains ``arguments.json``, the last checkpoint,
+curves for TensorBoard, and in the end ``vocabularies.json``, ``weights.safetensors``,
+the translations of the test set in ``translations.txt``, and ``result.json``. The same
+command again resumes from the last checkpoint, and ends with exactly the same numbers.
+So does a training with n processes on the GPUs of a machine, or on its CPU if there is
+none (``--cpu`` would start only one process)::
 
     accelerate launch --multi_gpu --num_processes n -m companion.experiments.multi30k bahdanau
 """
@@ -74,12 +74,14 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
 
     Returns:
         The result, as :func:`~companion.experiments.record.read_result` reads it. Its
-        history has the loss of the validation set, its figures are those of the test set.
+        history has the loss of the validation set, its figures are those of the test
+        set.
 
     Raises:
-        ValueError: no model can be built from the arguments, the folder holds a run with
-            others, or a checkpoint or the data is damaged.
-        OSError: the data is missing and cannot be downloaded, or a file cannot be written.
+        ValueError: no model can be built from the arguments, the folder holds a run
+            with others, or a checkpoint or the data is damaged.
+        OSError: the data is missing and cannot be downloaded, or a file cannot be
+            written.
         FloatingPointError: a loss or gradient is not finite, for example because the
             learning rate is too high.
     """
@@ -114,7 +116,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line: a model and its options, whose defaults are those of the tutorials."""
+    """The command line: a model and its options, with the defaults of the tutorials."""
     shared = training_options(2270, 128, 227, "227 of 128 pairs are an epoch")
     add = shared.add_argument
     add("--embedding", type=size, default=256, help="dimensions of a word vector")
@@ -146,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         prog="python -m companion.experiments.multi30k",
-        description="Train a model on Multi30k, German to English; the same command again resumes.",
+        description="Train a translation model; repeat the command to resume.",
     )
     add_translators(parser, shared)
     return parser

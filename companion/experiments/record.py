@@ -84,7 +84,8 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
     """Refuse to resume the run of a folder with other arguments.
 
     Raises:
-        ValueError: the folder holds a run with other arguments, or the file of arguments is damaged.
+        ValueError: the folder holds a run with other arguments, or the file of
+            arguments is damaged.
     """
     path = folder / "arguments.json"
     if not path.exists():

@@ -18,12 +18,12 @@ from companion.models.text_classifier import (
 
 
 def build_attention(words: int, arguments: Namespace) -> Classifier:
-    """One layer of self-attention, blind to the order of the words, and the mean of its states."""
+    """One layer of self-attention, without positions, and the mean of its states."""
     return _classifier(words, nn.Identity(), arguments)
 
 
 def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
-    """The same with a sinusoidal positional encoding concatenated to the word vectors."""
+    """The same with a sinusoidal positional encoding beside the word vectors."""
     size = arguments.size
     return _classifier(
         words,
@@ -33,7 +33,7 @@ def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
 
 
 def build_hierarchical_attention(words: int, arguments: Namespace) -> Classifier:
-    """Yang's model: GRUs over words and over sentences, with attention pooling of both."""
+    """Yang's model: GRUs over words and sentences, with attention pooling of both."""
     size = arguments.size
     return HierarchicalAttention(words, size, size, 2, arguments.dropout)
 

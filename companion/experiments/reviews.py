@@ -45,7 +45,8 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
         length: the words of a review.
 
     Raises:
-        ValueError: a review has no word; and all that :func:`companion.data.imdb.load` raises.
+        ValueError: a review has no word; and all that :func:`companion.data.imdb.load`
+            raises.
     """
     texts = {split: imdb.load(split)[:limit] for split in imdb.SPLITS}
     tokens = {
@@ -73,7 +74,7 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
 
 
 def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
-    """The last ``count`` words of a document, in sentences; the first may be incomplete."""
+    """The last ``count`` words of a document; the first sentence may be incomplete."""
     kept: list[list[str]] = []
     for sentence in reversed(sentences):
         if count > 0:

@@ -26,16 +26,17 @@ from companion.training.trainer import Steps, Trainer
 class Run:
     """A run of ``python -m companion.experiments.EXPERIMENT`` in a folder of its own.
 
-    The folder and the checkpoints belong to the arguments of the run. Only the main process
-    writes. What earlier processes left, if they were killed while they wrote, is removed.
+    The folder and the checkpoints belong to the arguments of the run. Only the main
+    process writes. What earlier processes left, if they were killed while they wrote,
+    is removed.
 
     Args:
         experiment: the name of the module.
         trainer: of the model; gets the arguments as further settings.
         arguments: as read by :mod:`companion.experiments.command_line`.
         options: the words that they were read from.
-        without_training: the arguments that have no effect on the training, and may differ
-            from one run in the folder to the next.
+        without_training: the arguments that have no effect on the training, and may
+            differ from one run in the folder to the next.
 
     Raises:
         ValueError: the folder holds a run with other arguments; nothing has changed.
@@ -77,8 +78,8 @@ class Run:
 
         Raises:
             ValueError: the checkpoint is damaged, or of another training.
-            FloatingPointError: a loss or gradient is not finite, for example because the
-                learning rate is too high.
+            FloatingPointError: a loss or gradient is not finite, for example because
+                the learning rate is too high.
         """
         checkpoint = self.folder / "checkpoint.pt"
         if checkpoint.exists():
@@ -96,7 +97,8 @@ class Run:
     ) -> dict[str, Any]:
         """Write the result, the weights and the vocabularies, and return the result.
 
-        Each file is written atomically, ``result.json`` last: if it exists, so do the others.
+        Each file is written atomically, ``result.json`` last: if it exists, so do the
+        others.
 
         Args:
             test: the figures of the test set.

@@ -1,34 +1,33 @@
-"""The models of the translation experiment, each with its own sub-command and options."""
+"""The models of the translation experiment, each with its own sub-command."""
 
 from argparse import ArgumentParser, Namespace
 
-from companion.attention import Additive, Attention, Bilinear, Dot, LocalP
+from companion.attention.additive import Additive
+from companion.attention.base import Attention
+from companion.attention.local import LocalP
+from companion.attention.scores import Bilinear, Dot
 from companion.experiments.arguments import count
 from companion.experiments.command_line import add_models
-from companion.models import (
-    BahdanauDecoder,
-    BahdanauEncoder,
+from companion.layers.recurrent import BahdanauEncoder
+from companion.models.bahdanau import BahdanauDecoder
+from companion.models.convs2s import ConvS2S
+from companion.models.luong import InputFeedingDecoder, LuongEncoder
+from companion.models.seq2seq import (
     ChoDecoder,
     ChoEncoder,
-    ConvS2S,
     EncoderDecoder,
-    InputFeedingDecoder,
-    LuongEncoder,
     SutskeverDecoder,
     SutskeverEncoder,
-    Transformer,
 )
+from companion.models.transformer import Transformer
 
 
 def build_gru(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
     """Cho's GRU encoder and decoder, without attention."""
-    embedding, hidden, dropout = (
-        arguments.embedding,
-        arguments.hidden,
-        arguments.dropout,
-    )
+    embedding, hidden = arguments.embedding, arguments.hidden
+    dropout = arguments.dropout
     return EncoderDecoder(
         ChoEncoder(source_vocabulary, embedding, hidden, dropout),
         ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
@@ -50,11 +49,8 @@ def build_bahdanau(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
     """Bahdanau's encoder and decoder, with as many attention units as hidden units."""
-    embedding, hidden, dropout = (
-        arguments.embedding,
-        arguments.hidden,
-        arguments.dropout,
-    )
+    embedding, hidden = arguments.embedding, arguments.hidden
+    dropout = arguments.dropout
     attention = Additive(hidden, 2 * hidden, hidden)
     return EncoderDecoder(
         BahdanauEncoder(source_vocabulary, embedding, hidden, dropout),
@@ -82,7 +78,7 @@ def build_luong_general(
 def build_luong_local_p(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
-    """Luong's local attention with a predicted position (local-p), the best model of the paper."""
+    """Luong's local attention with a predicted position (local-p), his best model."""
     general = Bilinear(arguments.hidden, arguments.hidden)
     attention = LocalP(general, arguments.radius, arguments.hidden)
     return _luong(source_vocabulary, target_vocabulary, attention, arguments)
@@ -133,7 +129,7 @@ def build_convs2s(
 
 
 def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
-    """Give the parser a sub-command for each model, with the options that it alone has."""
+    """Give the parser a sub-command for each model, with the options of its own."""
     models = add_models(parser, shared, BUILDERS)
     for name in (
         "lstm",

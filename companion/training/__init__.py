@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the trainer, which needs accelerate and tqdm, only when it is asked for."""
+    """Import the trainer, which needs accelerate and tqdm, only when it is used."""
     if name in __all__:
         from companion.training import trainer
 

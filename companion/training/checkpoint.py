@@ -1,4 +1,4 @@
-"""Files that are complete or absent, and the state from which a training resumes exactly."""
+"""Files that are complete or absent, and the state from which a training resumes."""
 
 import glob
 import io
@@ -21,10 +21,10 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` atomically at the end of the block.
 
     If the block fails, the old file stays and nothing else is left. A process that is
-    killed meanwhile leaves the old file, and beside it one that ends in ``.partial``, which
-    :func:`remove_partial` or the next write removes. Two processes that write the same file
-    at once never mix their contents; the second to end may fail, because the first has
-    removed its partial file.
+    killed meanwhile leaves the old file, and beside it one that ends in ``.partial``,
+    which :func:`remove_partial` or the next write removes. Two processes that write the
+    same file at once never mix their contents; the second to end may fail, because the
+    first has removed its partial file.
 
     Raises:
         OSError: the file cannot be written, for example because the disk is full. The
@@ -49,7 +49,7 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def remove_partial(path: Path | str) -> None:
-    """Remove what killed processes left while they wrote a file, or any file of a folder."""
+    """Remove what killed processes left of a file, or of any file in a folder."""
     path = Path(path)
     folder, name = (
         (path, "*") if path.is_dir() else (path.parent, glob.escape(path.name))
@@ -60,8 +60,8 @@ def remove_partial(path: Path | str) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """The states of all random generators, in types that ``weights_only=True`` loads."""
-    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002 - others may use it
+    """The states of all random generators, in types that ``torch.load`` trusts."""
+    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
     name, key, *rest = numpy_state
     return {
         "python": random.getstate(),
@@ -120,9 +120,9 @@ def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -
     """Refuse a checkpoint of another training.
 
     Raises:
-        ValueError: it differs in the name, shape or type of a parameter, or in one of the
-            settings (see :func:`~companion.training.fingerprint.fingerprint`). The message
-            names the first difference.
+        ValueError: it differs in the name, shape or type of a parameter, or in one of
+            the settings (see :func:`~companion.training.fingerprint.fingerprint`). The
+            message names the first difference.
     """
     if own.keys() != saved.keys():
         raise ValueError(

@@ -11,10 +11,10 @@ from companion.training.losses import evaluating
 
 
 def not_finite_output(model: nn.Module, compute: Callable[[], Any]) -> str:
-    """Which parameter, or else which module's output in ``compute()``, is not finite first.
+    """Name the first parameter, or else module output, that is not finite.
 
-    Infinity and NaN are told apart, because infinity may also come from a mask. The model
-    is in evaluation mode meanwhile, so that no buffer changes.
+    Infinity and NaN are told apart, because infinity may also come from a mask. The
+    model is in evaluation mode meanwhile, so that no buffer changes.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())

@@ -1,4 +1,4 @@
-"""The kinds and settings of all parts of a training, by which another one is told apart."""
+"""The kinds and settings of all parts of a training, to tell it from another one."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -61,7 +61,7 @@ def describe(value: Any, depth: int = 3) -> str:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """What a value consists of: elements, arguments, closure variables or attributes."""
+    """The parts of a value: elements, arguments, closure variables or attributes."""
     match value:
         case Mapping():
             return {str(name): part for name, part in value.items()}
@@ -104,7 +104,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 
 def _of_modules(model: nn.Module) -> dict[str, str]:
-    """The class of each module, and its attributes that are neither weights nor modules."""
+    """The class of each module, and its attributes except for weights and modules."""
     found = {}
     for name, module in model.named_modules(prefix="model"):
         found[name] = type(module).__qualname__

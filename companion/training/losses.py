@@ -36,7 +36,8 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
 
     ::
 
-        total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i),   count = number of target tokens
+        total = − Σ_{i,t} log p(y_{i,t} | y_{i,<t}, x_i)
+        count = number of target tokens
 
     Padding is left out.
 
@@ -56,11 +57,12 @@ def sequence_loss(model: nn.Module, batch: Batch) -> Loss:
 
 
 def next_token_loss(model: nn.Module, tokens: Int[Tensor, "b n"]) -> Loss:
-    """The cross-entropy of every token of a text except the first, given those before it.
+    """The cross-entropy of each token of a text except the first, given its prefix.
 
     ::
 
-        total = − Σ_{i,t} log p(x_{i,t} | x_{i,<t}),   count = number of such tokens
+        total = − Σ_{i,t} log p(x_{i,t} | x_{i,<t})
+        count = number of such tokens
 
     Padding is left out.
     """
@@ -86,7 +88,7 @@ class LabelSmoothing:
         TypeError: ``epsilon`` is not a number.
         ValueError: ``epsilon`` is out of its range.
 
-    Source: Szegedy et al. 2016, section 7 (ε / V for all V labels, the target included);
+    Source: Szegedy et al. 2016, section 7, with ε / V for each of the V labels;
     Vaswani et al. 2017, section 5.4, with ε = 0.1.
     """
 
@@ -110,9 +112,9 @@ def free_running_loss(model: Any, batch: Batch) -> Loss:
         ŷ_{i,0} = <bos>,   ŷ_{i,t} = argmax_y p(y | ŷ_{i,<t}, x_i)
         total   = − Σ_{i,t} log p(y_{i,t} | ŷ_{i,<t}, x_i)
 
-    A translation in other words, or shifted by one position, is penalised at each token.
-    So this is no likelihood of the target, though some tutorials report its exponential as
-    perplexity.
+    A translation in other words, or shifted by one position, is penalised at each
+    token. So this is no likelihood of the target, though some tutorials report its
+    exponential as perplexity.
     """
     token, state = batch.target[:, 0], model.start(batch.source)
     total = torch.zeros((), device=token.device)
@@ -128,7 +130,8 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
 
     ::
 
-        total = − Σ_i log p(label_i | inputs_i),   count = number of examples
+        total = − Σ_i log p(label_i | inputs_i)
+        count = number of examples
     """
     logits = to_float32(model(*batch.inputs))
     total = cross_entropy(logits, batch.labels, reduction="sum")
@@ -136,7 +139,7 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
 
 
 def to_float32(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
-    """The same in at least 32 bits; a sum in 16 bits has two or three correct digits."""
+    """The same in at least 32 bits; a sum in 16 bits has only two or three digits."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
@@ -190,8 +193,9 @@ def to_device(batch: Any, device: torch.device) -> Any:
     """A batch with all its tensors on a device: (named) tuples, lists and dictionaries.
 
     Example:
-        >>> to_device(([torch.zeros(2)], "name"), torch.device("meta"))[0][0].device.type
-        'meta'
+        >>> (moved,), name = to_device(([torch.zeros(2)], "name"), torch.device("meta"))
+        >>> moved.device, name
+        (device(type='meta'), 'name')
     """
     if isinstance(batch, dict):
         return {name: to_device(value, device) for name, value in batch.items()}

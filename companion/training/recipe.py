@@ -21,8 +21,8 @@ def train(
 ) -> list[Record]:
     """Adam with 50 steps of warm-up and a cosine decay to 0; a record every 50 steps.
 
-    It trains on a GPU if there is one. In the end, or after an error, the model is back on
-    the device where it was.
+    It trains on a GPU if there is one. In the end, or after an error, the model is back
+    on the device where it was.
 
     Args:
         model: the model to train.
@@ -37,8 +37,8 @@ def train(
 
     Raises:
         ValueError: ``steps`` is below 1.
-        FloatingPointError: a loss or gradient is not finite, for example because the rate
-            is too high.
+        FloatingPointError: a loss or gradient is not finite, for example because the
+            rate is too high.
     """
     device = next(model.parameters()).device
     optimizer = Adam(model.parameters(), learning_rate, betas=(0.9, 0.98))

@@ -1,7 +1,7 @@
-"""REINFORCE for hard attention, with its variance reduction (Xu et al. 2015, section 4).
+"""REINFORCE for hard attention, with variance reduction (Xu et al. 2015, section 4).
 
-A sampled position has no derivative. REINFORCE raises the probability of positions whose
-reward was higher than expected. A relaxation with a derivative is in
+A sampled position has no derivative. REINFORCE raises the probability of positions
+whose reward was higher than expected. A relaxation with a derivative is in
 :mod:`companion.attention.gumbel_softmax`.
 """
 
@@ -34,8 +34,8 @@ def doubly_stochastic_penalty(
     Raises:
         ValueError: the weight is below 0 or not finite.
 
-    Source: Xu et al. 2015, section 4.2.1, equation (14). Some implementations average over
-    the positions, or take another number than 1.
+    Source: Xu et al. 2015, section 4.2.1, equation (14). Some implementations average
+    over the positions, or take another number than 1.
     """
     check_weight("doubly stochastic penalty", weight)
     received = weights.masked_fill(~words[..., None], 0).sum(1)
@@ -47,8 +47,8 @@ def reward_to_go(
 ) -> Float[Tensor, "b t"]:
     """The sum of the rewards from each time step on, ``R_t = Σ_{l ≥ t} r_l``.
 
-    Rewards of earlier time steps do not depend on the position sampled at t. Leaving them
-    out keeps the gradient unbiased and lowers its variance.
+    Rewards of earlier time steps do not depend on the position sampled at t. Leaving
+    them out keeps the gradient unbiased and lowers its variance.
 
     Args:
         reward: r.
@@ -70,19 +70,19 @@ def reward_to_go(
 
 
 class MovingBaseline(nn.Module):
-    """The expected reward at each time step: a moving average over batches, initially 0.
+    """The expected reward at each time step, as a moving average over batches.
 
     ::
 
-        b_t ← 0.9 b_t + 0.1 · mean reward of the batch at t
+        b_t = 0 at first,   b_t ← 0.9 b_t + 0.1 · mean reward of the batch at t
 
     Args:
         steps: the number of time steps. With 1 it is the paper's, one number for the
             whole caption.
 
     Raises:
-        ValueError: ``steps`` is below 1; in a call: a batch has more time steps, or reward
-            and words differ in their shape.
+        ValueError: ``steps`` is below 1; in a call: a batch has more time steps, or
+            reward and words differ in their shape.
 
     Source: Xu et al. 2015, section 4.1.
     """
@@ -98,7 +98,7 @@ class MovingBaseline(nn.Module):
     def forward(
         self, reward: Float[Tensor, "b t"], words: Bool[Tensor, "b t"]
     ) -> Float[Tensor, " t"]:
-        """The average over the batches before this one; in training, this one is added."""
+        """The average over the previous batches; in training, this one is added."""
         check_same_shape(reward=reward, words=words)
         steps = reward.shape[1]
         if steps > len(self.value):

@@ -58,8 +58,8 @@ def warmup_inverse_root(optimizer: Optimizer, size: int, warmup: int) -> LambdaL
 class _WarmupCosine:
     """The factor of the rate at a step.
 
-    It is an object because a schedule's ``state_dict`` contains the numbers of objects, but
-    not those of functions.
+    It is an object because a schedule's ``state_dict`` contains the numbers of objects,
+    but not those of functions.
     """
 
     def __init__(self, warmup: int, steps: int):

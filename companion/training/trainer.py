@@ -1,4 +1,4 @@
-"""Training of any model: devices and processes, progress, validation, exact resumption."""
+"""Training of any model, on any devices, with validation and exact resumption."""
 
 import copy
 import math
@@ -33,7 +33,7 @@ with needs_extra("book"):
 
 @runtime_checkable
 class Steps(Protocol):
-    """The batches of a training: ``batches[step]`` is always the same for the same step."""
+    """The batches of a training; ``batches[step]`` is always the same for a step."""
 
     def __getitem__(self, step: int) -> Any: ...
 
@@ -41,17 +41,17 @@ class Steps(Protocol):
 class Trainer:
     """Minimise a loss of a model step by step, on the devices that there are.
 
-    A step descends the gradient of the mean ``total / count`` of ``loss(model, batch)``.
-    On a GPU with bfloat16 the forward pass runs in it by autocast, on older GPUs in float16,
+    A step descends the gradient of the mean loss of a batch, ``total / count``. On a
+    GPU with bfloat16 the forward pass runs in it by autocast, on older GPUs in float16,
     and elsewhere in float32.
 
     If several processes run, as started by ``accelerate launch``, each batch is divided
-    among them: every tensor in it has the examples on its first axis, and of n processes
-    number i takes the rows i, i + n, i + 2n … The gradient is that of the mean over all
-    rows. So, except for random numbers, training gives the same result with any number of
-    processes, up to rounding. The loss must call the model, and all parameters must take
-    part in its result. All processes call the methods; only the main one writes files and
-    shows progress.
+    among them: every tensor in it has the examples on its first axis, and of n
+    processes number i takes the rows i, i + n, i + 2n … The gradient is that of the
+    mean over all rows. So, except for random numbers, training gives the same result
+    with any number of processes, up to rounding. The loss must call the model, and all
+    parameters must take part in its result. All processes call the methods; only the
+    main one writes files and shows progress.
 
     Args:
         model: is moved to the device.
@@ -64,7 +64,8 @@ class Trainer:
         step: the number of steps taken.
         history: the records of :meth:`fit`.
         settings: what a checkpoint must have in common with this training to be loaded:
-            the kinds and settings of its parts. More can be added before the first step.
+            the kinds and settings of its parts. More can be added before the first
+            step.
 
     Raises:
         ModuleNotFoundError: accelerate or tqdm is not installed; they are in the extra
@@ -107,14 +108,15 @@ class Trainer:
     ) -> list[Record]:
         """Train until ``steps`` steps have been taken in total.
 
-        Every ``every`` steps, and at the end, a record is added to the history: the step,
-        the mean training loss since the last record, and the figures of ``evaluate``.
+        Every ``every`` steps, and at the end, a record is added to the history: the
+        step, the mean training loss since the last record, and the figures of
+        ``evaluate``.
 
         Args:
             batches: ``batches[step]`` is the batch of a step.
             steps: the total number of steps, those before a resumption included.
-            evaluate: from the model, in evaluation mode, to figures such as the loss of a
-                validation set; called in every process.
+            evaluate: from the model, in evaluation mode, to figures such as the loss of
+                a validation set; called in every process.
             every: the steps between two records.
             checkpoint: where the training is saved after each record.
             log: is called with each record, in the main process.
@@ -223,10 +225,10 @@ class Trainer:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or of another training: other modules, parameters,
-                loss, clip, optimiser, schedule, number of processes or further
-                :attr:`settings`. The message names the first difference, and nothing has
-                changed.
+            ValueError: it is damaged, or of another training: other modules,
+                parameters, loss, clip, optimiser, schedule, number of processes or
+                further :attr:`settings`. The message names the first difference, and
+                nothing has changed.
         """
         saved = read(path)
         before = copy.deepcopy(self._state())
@@ -273,12 +275,12 @@ class Trainer:
 def shard_batch(batch: Any, process: int, processes: int) -> tuple[Any, float]:
     """The rows of a batch that one of several processes takes, and their weight, 1.
 
-    A process without rows takes the first row with weight 0, because it must take part in
-    the step.
+    A process without rows takes the first row with weight 0, because it must take part
+    in the step.
 
     Raises:
-        TypeError: there are several processes, and the batch contains something other than
-            tensors in tuples, lists or dictionaries, which cannot be divided.
+        TypeError: there are several processes, and the batch contains something other
+            than tensors in tuples, lists or dictionaries, which cannot be divided.
     """
     if processes == 1:
         return batch, 1.0
