@@ -71,6 +71,10 @@ def in_order(
             for row, prediction in zip(rows, model(batch.source)):
                 predictions[row] = prediction
 
+    Args:
+        pairs: sentence pairs as token ids; targets without ``<bos>`` and ``<eos>``.
+        batch_size: pairs in a batch; the last one may have fewer.
+
     Raises:
         TypeError, ValueError: as :class:`Batches`.
     """

@@ -84,6 +84,11 @@ def batches_in_order(
 ) -> Iterator[Any]:
     """Every example once, in the given order, in batches.
 
+    Args:
+        examples: the examples, of any kind.
+        collate: makes a batch of a list of examples.
+        batch_size: examples in a batch; the last one may have fewer.
+
     Raises:
         TypeError: the batch size is not an integer.
         ValueError: there are no examples, or the batch size is below 1.

@@ -101,6 +101,9 @@ class Vocabulary:
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
     """The sequences as the rows of one tensor, padded to the length of the longest.
 
+    Args:
+        sequences: the token ids of each row.
+
     Raises:
         TypeError: an id is not an integer.
         ValueError: there are no sequences.
@@ -124,6 +127,9 @@ def pad_documents(documents: Sequence[Sequence[Sequence[int]]]) -> Int[Tensor, "
     """Documents of sentences in one tensor.
 
     It is padded to the largest number of sentences and the longest sentence.
+
+    Args:
+        documents: the token ids of each sentence of each document.
 
     Raises:
         TypeError: an id is not an integer.

@@ -10,14 +10,17 @@ with needs_extra("book"):
     from cycler import Cycler, cycler
     from matplotlib.text import Text
 
-BLUE = "#0072B2"
-# The colours of Okabe and Ito, distinguishable with any colour vision; without yellow, which is too pale.
+BLUE = "#0072B2"  #: the first colour of lines, and that of what a search kept
+#: Line styles and the colours of Okabe and Ito, distinguishable with any colour vision;
+#: without yellow, which is too pale.
 LINES: Cycler[str, Any] = cycler(
     color=[BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
     linestyle=["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1))],
 )
+#: Markers of curves.
 MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
-# Five inches fill the 360 pixels of a telephone's screen, where 10 points then appear as 10 pixels.
+#: The settings of matplotlib for every figure. Five inches fill the 360 pixels of a
+#: telephone's screen, where 10 points then appear as 10 pixels.
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.0, 3.2),
     "figure.dpi": 120,
