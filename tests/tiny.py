@@ -1,6 +1,6 @@
-"""Tiny models in float64, one a decoder, for the tests of whole models.
+"""Tiny models in float64, one for each decoder, for the tests of whole models.
 
-Their parameters are drawn as large as after training, those of padding too, so that a mistake shows.
+Their parameters are as large as after training, those of padding too, so that a mistake shows.
 """
 
 import torch
@@ -14,9 +14,10 @@ from companion.attention import (
     LocalP,
     Location,
     LocationSensitive,
+    RandomSynthesizer,
     SparseAttention,
 )
-from companion.layers import BahdanauEncoder, PostNorm, PreNorm
+from companion.layers import BahdanauEncoder, PostNorm, PreNorm, ResetBeforeGRUCell
 from companion.models import (
     BahdanauDecoder,
     Captioner,
@@ -48,11 +49,11 @@ def spread(module, seed=0):
     return module
 
 
-def with_attention(decoder, attention):
+def with_attention(decoder, attention, **options):
     return spread(
         EncoderDecoder(
             BahdanauEncoder(SOURCE_WORDS, EMBEDDING, ENCODER),
-            decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention),
+            decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention, **options),
         )
     )
 
@@ -69,6 +70,24 @@ def state_and_word():
 
 def current_state():
     return with_attention(CurrentStateDecoder, Additive(HIDDEN, STATES, ATTENTION))
+
+
+def local_m_bahdanau():
+    return with_attention(BahdanauDecoder, LocalM(Bilinear(HIDDEN, STATES), RADIUS))
+
+
+def random_bahdanau():
+    return with_attention(BahdanauDecoder, RandomSynthesizer(max_length=16))
+
+
+def random_current_state():
+    return with_attention(CurrentStateDecoder, RandomSynthesizer(max_length=16))
+
+
+def reset_before():
+    attention = Additive(HIDDEN, STATES, ATTENTION)
+    options = {"cell": ResetBeforeGRUCell, "maxout_size": 3}
+    return with_attention(BahdanauDecoder, attention, **options)
 
 
 def location():
@@ -129,6 +148,23 @@ def luong_concat():
     return with_luong(Concat(HIDDEN, HIDDEN, ATTENTION))
 
 
+def luong_random():
+    return with_luong(RandomSynthesizer(max_length=16))
+
+
+def luong_other_sizes():
+    """The source has other states than the decoder, and the attentional state a size of its own."""
+    sizes = {"source_size": STATES, "attentional_size": 3}
+    return spread(
+        EncoderDecoder(
+            Bidirectional(SOURCE_WORDS, EMBEDDING, ENCODER),
+            luong.InputFeedingDecoder(
+                TARGET_WORDS, EMBEDDING, HIDDEN, Bilinear(HIDDEN, STATES), **sizes
+            ),
+        )
+    )
+
+
 def luong_location():
     return with_luong(Location(HIDDEN, max_length=12))
 
@@ -155,7 +191,7 @@ def local_p_input_feeding():
     return with_luong(LocalP(Dot(), RADIUS, HIDDEN), luong.InputFeedingDecoder)
 
 
-def transformer(residual=PostNorm, to_both_sides=None, looking_back=None):
+def transformer(residual=PostNorm, encoder_attention=None, decoder_attention=None):
     """Both sides with two layers; the attentions may be others than scaled dot-product."""
     sizes = {
         "d_model": HIDDEN,
@@ -165,10 +201,10 @@ def transformer(residual=PostNorm, to_both_sides=None, looking_back=None):
         "residual": residual,
     }
     encoders = [
-        TransformerEncoderLayer(**sizes, attention=to_both_sides) for _ in range(2)
+        TransformerEncoderLayer(**sizes, attention=encoder_attention) for _ in range(2)
     ]
     decoders = [
-        TransformerDecoderLayer(**sizes, attention=looking_back) for _ in range(2)
+        TransformerDecoderLayer(**sizes, attention=decoder_attention) for _ in range(2)
     ]
     return spread(
         EncoderDecoder(
@@ -183,7 +219,7 @@ def pre_norm_transformer():
 
 
 def sparse_transformer():
-    """No layer sees every word, but two do."""
+    """No layer attends to every token, but two layers do."""
     return transformer(
         PostNorm, SparseAttention(1, 3), SparseAttention(1, 2, causal=True)
     )
@@ -208,6 +244,10 @@ MODELS = {
     "bahdanau": bahdanau,
     "state_and_word": state_and_word,
     "current_state": current_state,
+    "local_m_bahdanau": local_m_bahdanau,
+    "random_bahdanau": random_bahdanau,
+    "random_current_state": random_current_state,
+    "reset_before": reset_before,
     "location": location,
     "captioner": captioner,
     "cho": cho,
@@ -217,6 +257,8 @@ MODELS = {
     "luong_general": luong_general,
     "luong_concat": luong_concat,
     "luong_location": luong_location,
+    "luong_random": luong_random,
+    "luong_other_sizes": luong_other_sizes,
     "local_m": local_m,
     "local_p": local_p,
     "input_feeding": input_feeding,
@@ -233,13 +275,16 @@ GROWING = [
     "sparse_transformer",
 ]  # with the sentence, so does the state
 SILENT = {"cho", "lstm", "sutskever", "convs2s", *GROWING}
-ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step says where it looked
+ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step returns attention weights
 GLOBAL = [
     name for name in ATTENTIVE if not name.startswith("local_")
-]  # all words have their share
+]  # every token has some weight
 # Without nn.GRU and nn.LSTM, which do not compile; sparse attention does in tests/test_sparse.py.
 COMPILED = [
     "bahdanau",
+    "local_m_bahdanau",
+    "random_bahdanau",
+    "reset_before",
     "captioner",
     "convs2s",
     "current_state",
@@ -253,6 +298,15 @@ SOURCE = torch.tensor(
     [[5, 9, 4, 10, 2, 0, 0], [3, 2, 0, 0, 0, 0, 0], [8, 4, 4, 7, 6, 5, 2]]
 )
 TARGET = torch.tensor([[1, 4, 3, 4, 0], [1, 3, 0, 0, 0], [1, 4, 4, 3, 3]])
+
+
+class Bidirectional(BahdanauEncoder):
+    """An encoder for Luong's decoder whose states are larger than the decoder's; it starts from zero."""
+
+    def forward(self, source):
+        states, mask = super().forward(source)
+        zeros = states.new_zeros(states.shape[0], 2, HIDDEN)
+        return states, mask, zeros, zeros
 
 
 def sentences(batch):

@@ -1,7 +1,7 @@
 """Gated recurrent units: PyTorch's, and the one of the papers, which resets before the matrix."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -128,25 +128,18 @@ class ResetBeforeGRU(nn.Module):
     def _run(
         self,
         inputs: Float[Tensor, "b t d"],
-        lengths: Tensor,
+        lengths: Int[Tensor, " b"],
         hidden: Float[Tensor, "directions b h"] | None,
-    ) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "directions b h"]]:
+    ) -> tuple[Float[Tensor, "b t all_h"], Float[Tensor, "directions b h"]]:
         if hidden is None:
-            hidden = inputs.new_zeros(
-                len(self.cells), inputs.shape[0], self.hidden_size
-            )
+            batch = inputs.shape[0]
+            hidden = inputs.new_zeros(len(self.cells), batch, self.hidden_size)
         states, final = [], []
-        times = list(range(inputs.shape[1]))
-        for cell, h, order in zip(
-            self.cells, hidden, (times, times[::-1]), strict=False
-        ):
-            outputs = dict[int, Tensor]()
-            for t in order:
-                read = (t < lengths)[
-                    :, None
-                ]  # beyond its end, a sequence keeps its state
-                h = torch.where(read, cell(inputs[:, t], h), h)
-                outputs[t] = h
-            states.append(torch.stack([outputs[t] for t in times], 1))
+        for number, (cell, h) in enumerate(zip(self.cells, hidden, strict=True)):
+            direction, outputs = -1 if number else 1, []
+            for t in range(inputs.shape[1])[::direction]:
+                h = torch.where((t < lengths)[:, None], cell(inputs[:, t], h), h)
+                outputs.append(h)  # beyond its end, a sequence keeps its state
+            states.append(torch.stack(outputs[::direction], 1))
             final.append(h)
         return torch.cat(states, -1), torch.stack(final)

@@ -131,9 +131,9 @@ class BahdanauDecoder(nn.Module):
         self, query: Float[Tensor, "b q"], memory: Memory, position: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b v"], Float[Tensor, "b k"]]:
         """Context and weights of one query for each sentence, which is at ``position``."""
-        key, value, mask = memory
+        query, position, mask = query[:, None], position[:, None], memory.query_mask
         context, weights = self.attention.attend(
-            query[:, None], key, value, mask[:, None], position[:, None]
+            query, memory.key, memory.value, mask, position
         )  # (b, 1, v), (b, 1, k)
         return context.squeeze(1), weights.squeeze(1)
 

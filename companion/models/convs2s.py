@@ -168,7 +168,7 @@ class ConvS2SDecoderLayer(nn.Module):
         padded = torch.cat([before, inputs], 1)  # (b, k − 1 + t, d)
         hidden = self.block(inputs, padded)
         query = self.sum_scale * (self.W_d(hidden) + embedded)  # (b, t, e)
-        context = self.attention(query, memory.key, memory.value, memory.mask[:, None])
+        context = self.attention(query, memory.key, memory.value, memory.query_mask)
         outputs = self.sum_scale * (hidden + self.W_c(context))
         return outputs, padded[:, inputs.shape[1] :]
 

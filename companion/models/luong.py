@@ -197,11 +197,11 @@ class LuongDecoder(nn.Module):
 
     def attention_inputs(
         self, query: Float[Tensor, "b q h"], state: LuongState
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Queries, keys, values, mask and query positions, for consecutive time steps."""
-        key, value, mask = state.memory
-        steps = torch.arange(query.shape[1], device=query.device)
-        return query, key, value, mask[:, None], state.position[:, None] + steps
+        memory, steps = state.memory, torch.arange(query.shape[1], device=query.device)
+        position = state.position[:, None] + steps  # (b, q)
+        return query, memory.key, memory.value, memory.query_mask, position
 
     def combine(
         self, context: Float[Tensor, "*b s"], hidden: Float[Tensor, "*b h"]

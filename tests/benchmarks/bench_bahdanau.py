@@ -1,6 +1,6 @@
-"""Bahdanau's decoder against the way most tutorials write it: the very same model, with the same weights.
+"""Bahdanau's decoder against the one of most tutorials: the same model with the same parameters.
 
-The tutorials' decoder projects every key again at every step, beside the query in one matrix, and calls the
+The tutorials' decoder projects every key again at every step, in one matrix with the query, and applies the
 output layer inside the loop.
 """
 
@@ -27,7 +27,7 @@ SENTENCES, LENGTH = 64, 30
 
 
 class TutorialDecoder(nn.Module):
-    """The weights of a :class:`companion.models.bahdanau.BahdanauDecoder`, used as most tutorials do."""
+    """The parameters of a :class:`companion.models.BahdanauDecoder`, used as in most tutorials."""
 
     def __init__(self, decoder: BahdanauDecoder):
         super().__init__()
@@ -43,7 +43,7 @@ class TutorialDecoder(nn.Module):
             [attention.W.weight.data, attention.U.weight.data], 1
         )
 
-    def look(self, hidden, states, mask):
+    def attend(self, hidden, states, mask):
         repeated = hidden[:, None].repeat(1, states.shape[1], 1)
         energy = torch.tanh(self.both(torch.cat([repeated, states], -1))) @ self.v
         weights = energy.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -51,7 +51,7 @@ class TutorialDecoder(nn.Module):
 
     def one_step(self, token, hidden, states, mask):
         embedded = self.embedding(token)
-        context = self.look(hidden, states, mask)
+        context = self.attend(hidden, states, mask)
         logits = self.output(hidden, embedded, context)
         return logits, self.cell(torch.cat([embedded, context], -1), hidden)
 
@@ -78,9 +78,7 @@ def build():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     attention = Additive(HIDDEN, 2 * HIDDEN, HIDDEN)
     decoder = BahdanauDecoder(ENGLISH, EMBEDDING, HIDDEN, 2 * HIDDEN, attention)
-    decoder.output.W.bias.data[
-        EOS
-    ] = -1e9  # so that both write all the words that they may
+    decoder.output.W.bias.data[EOS] = -1e9  # both decode to the maximum length
     ours = EncoderDecoder(BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN), decoder)
     tutorial = EncoderDecoder(ours.encoder, TutorialDecoder(decoder))
     source = torch.randint(4, GERMAN, (SENTENCES, LENGTH))
@@ -91,7 +89,7 @@ def build():
 
 
 class Race:
-    """The same work in both ways, on the same weights and sentences."""
+    """The same work in both ways, with the same parameters and sentences."""
 
     def __init__(self):
         self.model, self.tutorial_model, self.source, self.target = build()
@@ -132,7 +130,7 @@ def main():
     print(
         f"{SENTENCES} sentences of {LENGTH // 2} to {LENGTH} words, embedding {EMBEDDING}, hidden {HIDDEN}"
     )
-    # First, while this process is small: a child's peak counts what its parent held when it began.
+    # First, while this process is small: a child's peak includes its parent's memory at the fork.
     peaks = {
         name: [output_of(__file__, name) for _ in range(3)]
         for name in ("ours", "tutorial")

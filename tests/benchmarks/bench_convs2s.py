@@ -1,12 +1,11 @@
-"""The convolutional model's training step against other models', and decoding with its cache and without.
+"""The convolutional model's training step against other models', and decoding from its state and without.
 
-All models have 256 features for a word and in a layer, and about four million parameters beside the words'
-own; sentences have 40 words on both sides. Before decoding is timed, both ways must write the same words.
+All models have 256 dimensions for embeddings and layers, and about four million parameters beside the
+embeddings; sentences have 40 tokens on both sides. Both ways of decoding must generate the same tokens.
 """
 
 import torch
 from measure import compare, setting
-from torch.nn.utils.parametrize import cached
 
 from companion.attention import Dot
 from companion.data.batching import Batch
@@ -31,7 +30,7 @@ MODELS = {
 
 
 class Race:
-    """Models that all learn from the same sentences."""
+    """Models that are all trained on the same sentences."""
 
     def __init__(self):
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -60,9 +59,8 @@ def from_the_state(model, source, words):
 
 
 @torch.no_grad()
-@cached()
 def all_again(model, source, words):
-    """Every word anew from the beginning of the sentence, but the normalised weights once."""
+    """Compute the whole prefix again for every token, but the normalised weights once."""
     state, target = model.start(source), torch.ones_like(source[:, :1])
     for _ in range(words):
         target = torch.cat([target, model.decoder(target, state)[:, -1:].argmax(-1)], 1)

@@ -1,4 +1,4 @@
-"""A packed encoder against one written by hand: a loop over time that goes through the padding too."""
+"""A packed encoder against a loop over time steps that computes the padding as well."""
 
 import torch
 from measure import compare, setting
@@ -12,7 +12,7 @@ SENTENCES, SHORTEST, LONGEST = 128, 5, 40
 
 
 class Race:
-    """The same vectors in both ways, with the same weights."""
+    """The same vectors in both ways, with the same parameters."""
 
     def __init__(self):
         torch.manual_seed(0)

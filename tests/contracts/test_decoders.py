@@ -1,4 +1,6 @@
-"""What every encoder–decoder promises. A new one joins with one row in ``tiny.MODELS``."""
+"""What every encoder–decoder guarantees. A new one is added with one row in ``tiny.MODELS``."""
+
+import warnings
 
 import pytest
 import torch
@@ -43,12 +45,12 @@ def stepwise(model, source, target):
     )
 
 
-def separate(seen):
-    """A hook that replaces a module's output by a leaf of the same value, which ``seen`` gets."""
+def separate(leaves):
+    """A hook that replaces a module's output by a leaf of the same value, appended to ``leaves``."""
 
     def hook(module, inputs, output):
-        seen.append(output.detach().requires_grad_())
-        return seen[-1]
+        leaves.append(output.detach().requires_grad_())
+        return leaves[-1]
 
     return hook
 
@@ -73,7 +75,7 @@ def test_stepwise_is_the_same_as_teacher_forced(model):
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_where_it_looked_is_what_record_weights_sees(name):
+def test_the_weights_of_the_steps_are_what_record_weights_records(name):
     model = MODELS[name]()
     _, expected = stepwise(model, SOURCE, TARGET)
     with record_weights(model) as maps:
@@ -82,7 +84,7 @@ def test_where_it_looked_is_what_record_weights_sees(name):
 
 
 @pytest.mark.parametrize("name", GLOBAL)
-def test_weights_sum_to_one_over_the_words_of_the_source(name):
+def test_weights_sum_to_one_over_the_tokens_of_the_source(name):
     _, weights = stepwise(MODELS[name](), SOURCE, TARGET)
     close(weights.sum(-1), torch.ones(TARGET.shape, dtype=torch.float64))
     assert (weights.transpose(1, 2)[SOURCE == 0] == 0).all()
@@ -102,7 +104,7 @@ def test_a_beam_of_one_is_greedy(model, max_length):
         close(one.weights[:, 0], best.weights)
 
 
-def test_greedy_takes_the_most_probable_word_after_what_it_wrote(model):
+def test_greedy_takes_the_most_probable_token_after_its_prefix(model):
     found = greedy(model.step, model.start(SOURCE), 6)
     for row, sentence in enumerate(sentences(SOURCE)):
         target, total = [1], 0.0
@@ -127,11 +129,11 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
     for row, source in enumerate(sentences(SOURCE)):
         log_probs = log_probs_of(model, source, space)
         expected = searches.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
-        for place, (sentence, log_prob) in enumerate(expected):
-            assert found.log_probs[row, place].item() == pytest.approx(
+        for rank, (sentence, log_prob) in enumerate(expected):
+            assert found.log_probs[row, rank].item() == pytest.approx(
                 log_prob, abs=1e-9
             )
-            assert found.tokens[row, place].tolist() == [
+            assert found.tokens[row, rank].tolist() == [
                 *sentence,
                 *[0] * (3 - len(sentence)),
             ]
@@ -174,7 +176,7 @@ def test_the_vector_of_padding_in_the_source_does_not_matter(model):
     close(model(SOURCE, TARGET), before)
 
 
-def test_searches_do_not_see_padding(model):
+def test_padding_does_not_change_a_search(model):
     padded = nn.functional.pad(SOURCE, (0, 4))
     for search in (
         lambda s: greedy(model.step, s, 5),
@@ -188,24 +190,24 @@ def test_searches_do_not_see_padding(model):
 # The future
 
 
-def test_the_future_never_leaks(model):
-    seen = []
-    model.decoder.embedding.register_forward_hook(separate(seen))
+def test_no_logit_depends_on_later_tokens(model):
+    leaves = []
+    model.decoder.embedding.register_forward_hook(separate(leaves))
     logits = model(SOURCE, TARGET)
-    (words,) = seen
+    (words,) = leaves
     for t in range(TARGET.shape[1]):
         (gradient,) = torch.autograd.grad(
             logits[:, t].square().sum(), words, retain_graph=True
         )
         assert torch.equal(gradient[:, t + 1 :], torch.zeros_like(gradient[:, t + 1 :]))
-        assert (gradient[:, : t + 1] != 0).any(-1).all()  # and all of the past arrives
+        assert (gradient[:, : t + 1] != 0).any(-1).all()  # but on all earlier ones
 
 
-def test_every_word_of_the_source_arrives(model):
-    seen = []
-    model.encoder.embedding.register_forward_hook(separate(seen))
+def test_logits_depend_on_every_token_of_the_source(model):
+    leaves = []
+    model.encoder.embedding.register_forward_hook(separate(leaves))
     model(SOURCE, TARGET[:, :1]).square().sum().backward()
-    (words,) = seen
+    (words,) = leaves
     assert torch.equal((words.grad != 0).any(-1), SOURCE != 0)
 
 
@@ -229,7 +231,7 @@ def test_reordering_then_stepping_is_stepping_then_reordering(model):
         torch.testing.assert_close(found, expected)
 
 
-def test_a_step_leaves_the_state_it_was_given_alone(model):
+def test_a_step_does_not_change_the_state_it_is_given(model):
     state = model.start(SOURCE)
     before = [x.clone() for x in tensors(state)]
     first = model.step(TARGET[:, 0], state).logits
@@ -313,6 +315,37 @@ def test_models_without_a_recurrence_compile_as_one_graph(name, device):
         torch.compile(model, fullgraph=True, backend=backend)(source, target),
         model(source, target),
     )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", sorted(set(MODELS) - set(GROWING)))
+def test_an_exported_decoder_serves_every_batch_size(name):
+    model = MODELS[name]()
+    state, double = (
+        map_state(torch.Tensor.detach, model.start(source))
+        for source in (SOURCE, SOURCE.repeat(2, 1))
+    )
+    batch = torch.export.Dim("batch", min=2, max=64)
+    dynamic = {0: batch}, map_state(lambda _: {0: batch}, state)
+    with warnings.catch_warnings():  # PyTorch warns about its own recurrent networks
+        warnings.simplefilter("ignore")
+        arguments = (TARGET, state)
+        exported = torch.export.export(model.decoder, arguments, dynamic_shapes=dynamic)
+        found = exported.module()(TARGET.repeat(2, 1), double)
+    close(found, model.decoder(TARGET.repeat(2, 1), double))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["bahdanau", "sutskever", "convs2s", "transformer"])
+def test_a_compiled_encoder_refuses_padding_before_a_token(name):
+    torch.compiler.reset()
+    model = MODELS[name]()
+    encoder = torch.compile(model.encoder, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        close(encoder(SOURCE)[0], model.encoder(SOURCE)[0])
+        with pytest.raises(RuntimeError, match="padding before a word"):
+            encoder(SOURCE.flip(1))
 
 
 # Numbers

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from companion.data.vocabulary import PAD
-from companion.layers import Embedding
+from companion.layers import Embedding, ScaledEmbedding
 
 
 def test_vectors_are_small_and_padding_is_zero():
@@ -19,8 +19,8 @@ def test_each_token_gets_its_own_row():
     vectors = embedding(tokens)
     assert vectors.shape == (2, 3, 3)
     for row, sentence in enumerate(tokens.tolist()):
-        for place, token in enumerate(sentence):
-            assert torch.equal(vectors[row, place], embedding.weight[token])
+        for position, token in enumerate(sentence):
+            assert torch.equal(vectors[row, position], embedding.weight[token])
 
 
 def test_padding_learns_nothing():
@@ -28,6 +28,50 @@ def test_padding_learns_nothing():
     embedding(torch.tensor([0, 0, 5])).sum().backward()
     assert torch.equal(embedding.weight.grad[PAD], torch.zeros(3))
     assert torch.equal(embedding.weight.grad[5], torch.ones(3))
+
+
+def test_a_scaled_embedding_is_multiplied_by_the_root_of_its_size():
+    torch.manual_seed(0)
+    embedding = ScaledEmbedding(1009, 16)
+    assert embedding.weight[PAD + 1 :].std().item() == pytest.approx(1 / 4, rel=0.02)
+    assert torch.equal(embedding.weight[PAD], torch.zeros(16))
+    tokens = torch.tensor([[3, 0, 6]])
+    assert torch.equal(embedding(tokens), 4 * embedding.weight[tokens])
+
+
+@pytest.mark.parametrize("kind", [Embedding, ScaledEmbedding])
+def test_it_can_be_initialised_again(kind):
+    torch.manual_seed(0)
+    embedding = kind(9, 4)
+    before = embedding.weight.clone()
+    with torch.no_grad():
+        embedding.weight.fill_(torch.nan)
+    torch.manual_seed(0)
+    embedding.reset_parameters()
+    assert torch.equal(embedding.weight, before)
+
+
+def test_it_needs_no_private_function_of_pytorchs(monkeypatch):
+    monkeypatch.delattr(torch.nn.Embedding, "_fill_padding_idx_with_zero")
+    assert (Embedding(7, 3).weight[PAD] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_that_are_no_integers_are_an_error(dtype):
+    with pytest.raises(TypeError, match=f"tokens must hold integers, not {dtype}"):
+        Embedding(7, 3)(torch.ones(2, 3, dtype=dtype))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("size", "shown"), [("3", "'3'"), (None, "None"), (2.5, "2.5")]
+)
+def test_a_size_that_is_no_integer_is_an_error(size, shown):
+    with pytest.raises(
+        TypeError, match=f"embedding_size must be an integer, not {shown}"
+    ):
+        Embedding(7, size)
 
 
 def test_no_tokens_give_no_vectors():

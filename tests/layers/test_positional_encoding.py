@@ -46,7 +46,7 @@ def test_sinusoids_are_the_papers(positions, size):
     )
 
 
-def test_a_position_may_be_a_fraction_and_stand_alone():
+def test_a_position_may_be_a_fraction_and_without_a_batch():
     close(
         sinusoids(torch.tensor(2.5, dtype=torch.float64), 5),
         vaswani_2017.sinusoids(2.5, 5),
@@ -54,7 +54,7 @@ def test_a_position_may_be_a_fraction_and_stand_alone():
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, SIZE])
-def test_added_and_concatenated_say_where_a_word_stands(size):
+def test_sinusoids_are_added_and_concatenated(size):
     embedded = torch.randn(2, 50, size, dtype=torch.float64)
     expected = torch.tensor(
         [vaswani_2017.sinusoids(t, size) for t in range(50)], dtype=torch.float64
@@ -65,7 +65,7 @@ def test_added_and_concatenated_say_where_a_word_stands(size):
     close(found[..., size:], expected.expand(2, -1, -1))
 
 
-def test_moving_on_by_k_is_a_rotation_that_does_not_depend_on_the_place():
+def test_a_shift_by_k_is_a_rotation_that_does_not_depend_on_the_position():
     size, k = 8, 17
     sine, cosine = (
         sinusoids(torch.tensor(float(k), dtype=torch.float64), size)
@@ -91,6 +91,15 @@ def test_a_learned_position_is_a_row_of_the_table():
     torch.testing.assert_close(position(embedded)[0], expected)
 
 
+def test_a_table_can_be_initialised_again():
+    torch.manual_seed(0)
+    position = LearnedPositionalEncoding(100, 50)
+    torch.manual_seed(1)
+    position.reset_parameters()
+    torch.manual_seed(1)
+    assert torch.equal(position.embedding.weight, 0.1 * torch.randn(100, 50))
+
+
 def test_a_table_starts_small():
     torch.manual_seed(0)
     assert LearnedPositionalEncoding(
@@ -105,7 +114,7 @@ def test_only_rows_that_were_used_learn():
     assert learned.nonzero().flatten().tolist() == [1, 2, 3, 5, 6, 7]
 
 
-# Where the first word stands
+# The first position
 
 
 @settings(deadline=None, max_examples=20)
@@ -170,7 +179,32 @@ def test_compiled_into_one_graph(position, device):
         torch.testing.assert_close(compiled(embedded, first), position(embedded, first))
 
 
-# What is wrong is said
+# Refusals
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("first", "error", "message"),
+    [
+        (-1, ValueError, "positions -1 to 3 are asked for, but the (first|table)"),
+        (torch.tensor([3, -2]), ValueError, "positions -2 to 7 are asked for"),
+        (2.5, TypeError, r"first must be an integer, not 2\.5"),
+        (None, TypeError, "first must be an integer, not None"),
+        (torch.tensor([0.0, 1.0]), TypeError, "first must hold integers, not torch.fl"),
+        (torch.tensor([1, 2, 3]), ValueError, r"first of shape \(3,\) does not fit 2"),
+        (torch.tensor(1), ValueError, r"first of shape \(\) does not fit 2 rows"),
+    ],
+)
+def test_a_bad_first_position_is_an_error(position, first, error, message):
+    with pytest.raises(error, match=message):
+        position(words(5), first)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(SIZE,), (5, SIZE), (2, 3, 5, SIZE)])
+def test_vectors_without_one_axis_of_positions_are_an_error(position, shape):
+    with pytest.raises(ValueError, match=r"\(batch, length, features\), not \("):
+        position(torch.randn(shape))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +222,7 @@ def test_a_position_outside_the_table_is_an_error_with_the_numbers(first, messag
     assert LearnedPositionalEncoding(LONGEST, SIZE)(words(5), 35).shape == (2, 5, SIZE)
 
 
-def test_where_numbers_must_be_waited_for_a_piece_longer_than_the_table_is_still_an_error():
+def test_on_another_device_more_vectors_than_positions_are_still_an_error():
     position, first = (
         LearnedPositionalEncoding(7, SIZE).to("meta"),
         torch.zeros(2, dtype=torch.long, device="meta"),

@@ -6,20 +6,24 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from companion._checks import check_even
-from companion.layers import DeepOutput, reverse, run_packed, source_mask
-from tests.reference import bahdanau_2015, cho_2014, recurrence, scalars
+from companion.decoding import tensors
+from companion.layers import DeepOutput, deep_lstm, reverse, run_packed, source_mask
+from tests.reference import cho_2014, recurrence, scalars
 from tests.tiny import close, spread
 
 SOURCE = torch.tensor(
     [[5, 4, 3, 0, 0, 0], [6, 0, 0, 0, 0, 0], [7, 3, 4, 5, 6, 0]]
-)  # one place for all is empty
+)  # the last position is padding in every row
 
 
 def lengths(source):
     return (source != 0).sum(1).tolist()
 
 
-def test_the_mask_is_true_at_words():
+# The source mask
+
+
+def test_the_mask_is_true_at_tokens():
     assert source_mask(SOURCE).tolist() == [
         [j < n for j in range(6)] for n in (3, 1, 5)
     ]
@@ -39,8 +43,58 @@ def test_empty_sentences_and_padding_before_a_word_are_errors(source, message):
         source_mask(torch.tensor(source))
 
 
+@pytest.mark.parametrize("read", [source_mask, reverse])
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (
+            SOURCE[0],
+            ValueError,
+            r"a source needs a shape \(batch, length\), not \(6,\)",
+        ),
+        (SOURCE[None], ValueError, r"\(batch, length\), not \(1, 3, 6\)"),
+        (SOURCE.float(), TypeError, "must hold integers, not torch.float32"),
+        (SOURCE != 0, TypeError, "must hold integers, not torch.bool"),
+        (SOURCE.tolist(), TypeError, "must be a tensor of integers, not .*5, 4"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_batch_of_tokens_is_an_error(read, source, error, message):
+    with pytest.raises(error, match=message):
+        read(source)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_padding_before_a_token_is_an_error_too(backend):
+    torch.compiler.reset()
+    compiled = torch.compile(source_mask, fullgraph=True, backend=backend)
+    assert torch.equal(compiled(SOURCE), SOURCE != 0)
+    for source in (SOURCE.flip(1), torch.zeros_like(SOURCE)):
+        with pytest.raises(RuntimeError, match="some rows are empty, or have padding"):
+            compiled(source)
+
+
+def test_on_the_meta_device_there_is_a_shape():
+    mask = source_mask(SOURCE.to("meta"))
+    assert (mask.shape, mask.dtype) == (SOURCE.shape, torch.bool)
+    assert reverse(SOURCE.to("meta")).shape == SOURCE.shape
+
+
+@pytest.mark.cuda
+def test_on_a_gpu_nothing_is_waited_for():
+    source = SOURCE.to("cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        mask, backwards = source_mask(source), reverse(source)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(mask.cpu(), SOURCE != 0)
+    assert torch.equal(backwards.cpu(), reverse(SOURCE))
+
+
 @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
-def test_a_source_without_words_is_an_error(shape):
+def test_a_source_without_tokens_is_an_error(shape):
     with pytest.raises(ValueError, match=r"\({}, {}\)".format(*shape)):
         source_mask(torch.zeros(shape, dtype=torch.int64))
 
@@ -62,7 +116,7 @@ def test_reversed_sentences_keep_their_padding_at_the_end(rows, more):
 
 
 @pytest.mark.parametrize("rows", [[[0, 3]], [[4, 0, 3]], [[3, 4], [0, 0]]])
-def test_what_has_no_end_to_begin_from_is_not_reversed(rows):
+def test_padding_before_a_token_is_not_reversed(rows):
     with pytest.raises(ValueError, match="padding before a word"):
         reverse(torch.tensor(rows))
 
@@ -71,10 +125,13 @@ def test_what_has_no_end_to_begin_from_is_not_reversed(rows):
     ("size", "message"),
     [(7, "even.* 7"), (0, "at least 1, not 0"), (-2, "at least 1, not -2")],
 )
-def test_what_cannot_be_halved_is_an_error(size, message):
+def test_an_odd_size_is_an_error(size, message):
     check_even(hidden_size=2)
     with pytest.raises(ValueError, match=f"hidden_size must be {message}"):
         check_even(source_size=4, hidden_size=size)
+
+
+# Packed sequences
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
@@ -109,6 +166,56 @@ def test_padding_has_no_influence_and_gets_no_gradient():
     assert (other.grad[mask] != 0).all()
 
 
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_on_the_meta_device_a_packed_network_has_its_shapes(kind):
+    rnn, inputs = kind(3, 5, num_layers=2, batch_first=True), torch.randn(3, 6, 3)
+    expected = run_packed(rnn, inputs, SOURCE != 0)
+    found = run_packed(rnn.to("meta"), inputs.to("meta"), (SOURCE != 0).to("meta"))
+    for one, other in zip(tensors(found), tensors(expected), strict=True):
+        assert one.is_meta
+        assert one.shape == other.shape
+
+
+@pytest.mark.parametrize(
+    ("mask", "error", "message"),
+    [
+        ((SOURCE != 0).flip(1), ValueError, r"rows \[0, 1, 2\] .*padding before"),
+        (SOURCE == 99, ValueError, r"in the inputs of \(3, 6\) the rows \[0, 1, 2\]"),
+        ((SOURCE != 0)[:2], ValueError, r"\(3, 6, 3\) needs a mask of \(3, 6\)"),
+        (SOURCE, TypeError, "must be boolean .* not torch.int64"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_mask_that_does_not_fit_the_inputs_is_an_error(mask, error, message):
+    with pytest.raises(error, match=message):
+        run_packed(nn.GRU(3, 5, batch_first=True), torch.randn(3, 6, 3), mask)
+
+
+@pytest.mark.cuda
+def test_on_a_gpu_packing_checks_the_mask_that_it_copies():
+    rnn, mask = nn.GRU(3, 5, batch_first=True).cuda(), (SOURCE != 0).cuda()
+    with pytest.raises(ValueError, match="padding before"):
+        run_packed(rnn, torch.randn(3, 6, 3, device="cuda"), mask.flip(1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ((0, 4, 2), ValueError, "input_size must be at least 1, not 0"),
+        ((3, "4", 2), TypeError, "hidden_size must be an integer, not '4'"),
+        ((3, 4, None), TypeError, "layers must be an integer, not None"),
+        ((3, 4, 2.5), TypeError, r"layers must be an integer, not 2\.5"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_sizes_of_an_lstm_are_errors(sizes, error, message):
+    with pytest.raises(error, match=message):
+        deep_lstm(*sizes, 0.0)
+
+
+# The equations
+
+
 def test_the_gru_is_the_one_of_the_reference():
     rnn = spread(nn.GRU(3, 5, batch_first=True))
     parameters, inputs = (
@@ -116,37 +223,9 @@ def test_the_gru_is_the_one_of_the_reference():
         torch.randn(1, 4, 3, dtype=torch.float64),
     )
     state = [0.0] * 5
-    for place, x in enumerate(inputs[0].tolist()):
+    for t, x in enumerate(inputs[0].tolist()):
         state = recurrence.gru_cell(parameters, x, state, "_l0")
-        close(rnn(inputs)[0][0, place], state)
-
-
-def paper_weights(diagonal):
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(5, 3), (5, 5)] * 3
-    weights = [
-        torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes
-    ]
-    if diagonal:
-        weights[1] = weights[1].diag().diag()
-    return weights
-
-
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_the_papers_gru_is_another_unless_the_matrix_it_resets_before_is_diagonal(
-    diagonal,
-):
-    W, U, W_z, U_z, W_r, U_r = paper_weights(diagonal)
-    cell = nn.GRUCell(3, 5, bias=False, dtype=torch.float64)
-    cell.weight_ih.data = torch.cat(
-        [W_r, -W_z, W]
-    )  # PyTorch's update gate keeps, the paper's renews
-    cell.weight_hh.data = torch.cat([U_r, -U_z, U])
-    x, state = torch.randn(3, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
-    matrices = [matrix.tolist() for matrix in (W, U, W_z, U_z, W_r, U_r)]
-    paper = bahdanau_2015.gated_unit(*matrices, x.tolist(), state.tolist())
-    same = torch.allclose(cell(x, state), torch.tensor(paper, dtype=torch.float64))
-    assert same == diagonal
+        close(rnn(inputs)[0][0, t], state)
 
 
 def test_deep_output_is_the_papers_maxout():
@@ -166,3 +245,14 @@ def test_deep_output_of_all_steps_at_once():
     assert logits.shape == (4, 6, 11)
     for t in range(6):
         close(logits[:, t], output(*(x[:, t] for x in parts)))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("number", range(5))
+def test_bad_sizes_of_a_deep_output_are_errors(number):
+    names = ["state_size", "embedding_size", "context_size", "size", "vocabulary_size"]
+    for bad, error in ((0, ValueError), (2.5, TypeError)):
+        sizes = [3, 2, 5, 7, 11]
+        sizes[number] = bad
+        with pytest.raises(error, match=f"^{names[number]} must be"):
+            DeepOutput(*sizes)

@@ -2,17 +2,22 @@ import pytest
 import torch
 
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder
-from companion.models import BahdanauDecoder
+from companion.layers import BahdanauEncoder, ResetBeforeGRU, ResetBeforeGRUCell
+from companion.models import BahdanauDecoder, EncoderDecoder
+from tests.layers.test_gru import papers_cell, run_alone
 from tests.reference import bahdanau_2015, scalars
 from tests.tiny import (
     ENCODER,
     HIDDEN,
+    RADIUS,
     SOURCE,
     STATES,
     TARGET,
     bahdanau,
     close,
+    local_m_bahdanau,
+    random_bahdanau,
+    random_current_state,
     sentences,
     spread,
 )
@@ -58,7 +63,7 @@ def test_encoder_is_the_papers():
         assert (states[row, len(sentence) :] == 0).all()
 
 
-def test_the_first_state_is_made_of_the_backward_state_of_the_first_word():
+def test_the_initial_state_depends_on_the_backward_state_of_the_first_token_alone():
     model = bahdanau()
     states, mask = model.encoder(SOURCE)
     states = states.detach().requires_grad_()
@@ -76,7 +81,7 @@ def test_the_first_state_is_made_of_the_backward_state_of_the_first_word():
     )
 
 
-def test_before_the_first_look_context_and_weights_are_zero():
+def test_before_the_first_step_context_and_weights_are_zero():
     state = bahdanau().start(SOURCE)
     assert torch.equal(
         state.context, torch.zeros(len(SOURCE), STATES, dtype=torch.float64)
@@ -118,7 +123,7 @@ def test_the_whole_model_is_the_papers():
         close(logits[row], expected)
 
 
-def test_dropout_is_on_the_words_of_both_sides_in_training_only():
+def test_dropout_is_on_the_embeddings_of_both_sides_in_training_only():
     torch.manual_seed(0)
     encoder = BahdanauEncoder(11, 8, 5, dropout=0.5)
     decoder = BahdanauDecoder(5, 8, 4, 10, Additive(4, 10, 7), dropout=0.5)
@@ -136,12 +141,89 @@ def test_dropout_is_on_the_words_of_both_sides_in_training_only():
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("source", (4, 9)), ("hidden", (7, 10))])
-def test_a_size_that_cannot_be_halved_is_an_error(name, sizes):
+def test_an_odd_size_is_an_error(name, sizes):
     hidden, source = sizes
     with pytest.raises(
         ValueError, match=f"{name}_size must be even.* {min(x for x in sizes if x % 2)}"
     ):
         BahdanauDecoder(5, 3, hidden, source, Additive(hidden, source, 7))
+
+
+def test_the_number_of_maxout_units_is_half_the_hidden_size_unless_given():
+    attention = Additive(6, 10, 7)
+    assert BahdanauDecoder(5, 3, 6, 10, attention).output.W.in_features == 3
+    other = BahdanauDecoder(5, 3, 6, 10, attention, maxout_size=4)
+    assert other.output.W.in_features == 4
+    odd = BahdanauDecoder(5, 3, 7, 10, Additive(7, 10, 2), maxout_size=1)
+    state = odd.start(torch.randn(3, 7, 10), SOURCE != 0)
+    assert odd(TARGET, state).shape == (*TARGET.shape, 5)
+
+
+def test_with_the_papers_gru_the_whole_model_is_the_papers_too(monkeypatch):
+    encoder = BahdanauEncoder(11, 3, 5, gru=ResetBeforeGRU)
+    decoder = BahdanauDecoder(5, 3, 4, 10, Additive(4, 10, 7), cell=ResetBeforeGRUCell)
+    model = spread(EncoderDecoder(encoder, decoder))
+
+    def states_of(parameters, source):
+        return run_alone(encoder.rnn, encoder.embedding(torch.tensor(source)))
+
+    def after(parameters, x, state):
+        return papers_cell(decoder.cell, torch.tensor(x, dtype=torch.float64), state)
+
+    monkeypatch.setattr(bahdanau_2015, "encoder", states_of)
+    monkeypatch.setattr(bahdanau_2015, "gru_cell", after)
+    logits = model(SOURCE, TARGET)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        expected, _ = bahdanau_2015.teacher_forced(
+            scalars.values(model),
+            bahdanau_2015.step,
+            sentence.tolist(),
+            TARGET[row].tolist(),
+        )
+        close(logits[row], expected)
+
+
+# Attention that depends on the query's position, which is the time step
+
+
+def weights_of(model, source, target):
+    """The attention weights of every step."""
+    state, weights = model.start(source), []
+    for token in target.unbind(1):
+        step = model.step(token, state)
+        state = step.state
+        weights.append(step.weights)
+    return torch.stack(weights, 1)
+
+
+def test_the_state_counts_the_tokens_read():
+    model = bahdanau()
+    state = model.start(SOURCE)
+    for t, token in enumerate(TARGET.unbind(1)):
+        assert state.position.tolist() == [t] * len(SOURCE)
+        state = model.step(token, state).state
+
+
+def test_at_step_t_local_m_attends_to_the_window_around_t():
+    model = local_m_bahdanau()
+    weights = weights_of(model, SOURCE, TARGET)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        for t in range(TARGET.shape[1]):
+            window = [
+                j < len(sentence) and abs(j - t) <= RADIUS
+                for j in range(SOURCE.shape[1])
+            ]
+            assert (weights[row, t] > 0).tolist() == window
+
+
+@pytest.mark.parametrize("build", [random_bahdanau, random_current_state])
+def test_at_step_t_a_random_synthesizer_has_row_t_of_its_table(build):
+    model = build()
+    weights = weights_of(model, SOURCE, TARGET)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        length = len(sentence)
+        table = model.decoder.attention.R[: TARGET.shape[1], :length]
+        close(weights[row, :, :length], table.softmax(-1))
 
 
 def test_states_of_another_size_are_an_error():

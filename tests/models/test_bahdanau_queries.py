@@ -24,8 +24,8 @@ def test_the_whole_model_is_its_equations(build, step):
     logits = model(SOURCE, TARGET)
     state, weights = model.start(SOURCE), []
     for token in TARGET.unbind(1):
-        _, state, looked = model.step(token, state)
-        weights.append(looked)
+        _, state, attended = model.step(token, state)
+        weights.append(attended)
     weights = torch.stack(weights, 1)
     for row, sentence in enumerate(sentences(SOURCE)):
         expected = bahdanau_2015.teacher_forced(
@@ -45,7 +45,7 @@ def test_the_current_state_is_another_model_than_bahdanaus_with_the_same_paramet
     ("build", "depends"),
     [(bahdanau, False), (state_and_word, True), (current_state, True)],
 )
-def test_whether_the_word_just_written_moves_the_look(build, depends):
+def test_whether_the_weights_depend_on_the_last_token(build, depends):
     model = build()
     state = model.start(SOURCE)
     three, four = (
@@ -55,13 +55,13 @@ def test_whether_the_word_just_written_moves_the_look(build, depends):
 
 
 @pytest.mark.parametrize(
-    ("build", "chooses"), [(bahdanau, "before"), (current_state, "after")]
+    ("build", "which"), [(bahdanau, "before"), (current_state, "after")]
 )
-def test_which_state_chooses_the_word(build, chooses):
-    model, seen = build(), []
+def test_which_state_predicts_the_token(build, which):
+    model, predicting = build(), []
     model.decoder.output.register_forward_pre_hook(
-        lambda module, inputs: seen.append(inputs[0])
+        lambda module, inputs: predicting.append(inputs[0])
     )
     before = model.start(SOURCE)
     after = model.step(torch.tensor([1, 1, 1]), before).state
-    close(seen[0], {"before": before, "after": after}[chooses].hidden)
+    close(predicting[0], {"before": before, "after": after}[which].hidden)

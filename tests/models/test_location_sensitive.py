@@ -35,7 +35,7 @@ def test_scores_are_the_papers(attention):
         close(scores[b, 0], expected)
 
 
-def test_a_filter_looks_as_far_to_both_sides_and_no_farther(attention):
+def test_a_filter_reaches_equally_far_to_both_sides(attention):
     previous = torch.zeros(1, 11, dtype=torch.float64)
     previous[0, 5] = 1
     key = torch.zeros(1, 11, 5, dtype=torch.float64)
@@ -87,8 +87,9 @@ def test_previous_weights_of_another_length_are_an_error(attention):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_its_decoder_needs_it():
+def test_its_decoder_refuses_other_attentions():
     with pytest.raises(
-        TypeError, match="LocationSensitiveDecoder needs LocationSensitive, not Additive"
+        TypeError,
+        match="LocationSensitiveDecoder needs LocationSensitive, not Additive",
     ):
         LocationSensitiveDecoder(5, 3, 4, 6, Additive(4, 6, 2))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder, reverse
+from companion.layers import BahdanauEncoder, ResetBeforeGRU, reverse
 from companion.models import (
     BahdanauDecoder,
     ChoDecoder,
@@ -15,6 +15,7 @@ from companion.models import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
+from tests.layers.test_gru import run_alone
 from tests.reference import cho_2014, scalars, searches, sutskever_2014
 from tests.tiny import (
     SOURCE,
@@ -25,6 +26,7 @@ from tests.tiny import (
     close,
     lstm,
     sentences,
+    spread,
     sutskever,
 )
 
@@ -52,14 +54,14 @@ def test_each_model_is_its_papers(build, expected):
 # Cho's pair
 
 
-def test_cho_does_not_look_at_the_source():
+def test_cho_has_no_attention():
     model = cho()
     step = model.step(torch.tensor([1, 1, 1]), model.start(SOURCE))
     assert step.weights is None
     assert [x.shape for x in step.state] == [(3, 4), (3, 5)]
 
 
-def test_cho_sees_the_same_vector_at_every_word():
+def test_cho_reads_the_same_vector_at_every_time_step():
     model = cho()
     before = model.start(SOURCE)
     after = model.step(torch.tensor([1, 3, 4]), before).state
@@ -68,20 +70,40 @@ def test_cho_sees_the_same_vector_at_every_word():
 
 
 def test_the_output_is_conditioned_on_the_decoders_new_state():
-    model, seen = cho(), []
+    model, calls = cho(), []
     model.decoder.output.register_forward_pre_hook(
-        lambda module, inputs: seen.append(inputs)
+        lambda module, inputs: calls.append(inputs)
     )
     state = model.start(SOURCE)
     after = model.step(torch.tensor([1, 3, 4]), state).state
-    hidden, _, context = seen[0]
+    hidden, _, context = calls[0]
     close(hidden[:, 0], after.hidden)
     close(context[:, 0], state.context)
 
 
-def test_a_hidden_size_that_cannot_be_halved_is_an_error():
+def test_half_of_a_hidden_size_that_is_odd_is_an_error_unless_the_maxout_size_is_given():
+    decoder = ChoDecoder(5, 3, hidden_size=7, context_size=4, maxout_size=3)
+    assert decoder.output.W.in_features == 3
+    assert ChoDecoder(5, 3, 8, 4).output.W.in_features == 4
+    state = decoder.start(torch.randn(3, 4))
+    assert decoder(TARGET, state).shape == (*TARGET.shape, 5)
     with pytest.raises(ValueError, match=r"even.* 7"):
         ChoDecoder(5, 3, hidden_size=7, context_size=4)
+
+
+def test_cho_can_be_given_a_gru_that_resets_before_the_matrix():
+    encoder = spread(ChoEncoder(11, 3, 4, gru=ResetBeforeGRU))
+    decoder = spread(ChoDecoder(5, 3, 6, 4, gru=ResetBeforeGRU))
+    state, logits = decoder.start(*encoder(SOURCE)), []
+    forced = decoder(TARGET, state)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        read = run_alone(encoder.rnn, encoder.embedding(sentence))
+        last = torch.tensor(read[-1], dtype=torch.float64)
+        close(state.context[row], encoder.V(last).tanh())
+    for token in TARGET.unbind(1):
+        step = decoder.step(token, state)
+        logits, state = [*logits, step.logits], step.state
+    close(torch.stack(logits, 1), forced)
 
 
 def test_a_vector_of_another_size_is_an_error():
@@ -102,7 +124,7 @@ def test_reversal_is_the_only_difference_of_the_two_encoders():
     assert not torch.allclose(backwards(SOURCE, TARGET), forwards(SOURCE, TARGET))
 
 
-def test_every_layer_of_the_decoder_begins_where_the_encoders_ended():
+def test_every_layer_of_the_decoder_starts_from_the_encoders_final_state():
     model = sutskever()
     state = model.start(SOURCE)
     assert [x.shape for x in state] == [(3, 2, 4), (3, 2, 4)]
@@ -125,11 +147,11 @@ def test_any_number_of_layers(layers):
     close(model(SOURCE, TARGET)[1], expected)
 
 
-def test_an_lstm_of_one_layer_has_dropout_on_its_words_alone():
+def test_an_lstm_of_one_layer_has_dropout_on_its_embeddings_alone():
     torch.manual_seed(0)
     encoder = SutskeverEncoder(
         11, 8, 4, layers=1, dropout=0.5
-    )  # PyTorch warns here, and tests fail of that
+    )  # a warning of PyTorch's would fail the test
     assert not torch.allclose(encoder(SOURCE)[0], encoder(SOURCE)[0])
 
 
@@ -177,7 +199,7 @@ def test_sizes_below_one_are_errors(build, sizes, message):
 # Any pair
 
 
-def test_encoder_decoder_hands_over_all_that_the_encoder_returns():
+def test_the_decoder_starts_from_all_that_the_encoder_returns():
     model = bahdanau()
     whole, parts = model.start(SOURCE), model.decoder.start(*model.encoder(SOURCE))
     close(whole.hidden, parts.hidden)
@@ -195,6 +217,9 @@ def test_encoder_decoder_hands_over_all_that_the_encoder_returns():
         (SOURCE[:, :0], TARGET, r"\(3, 0\) has no words"),
         (SOURCE[:0], TARGET[:0], r"\(0, 7\) has no words"),
         (SOURCE.flip(1), TARGET, r"rows \[0, 1\] .*padding before a word"),
+        (SOURCE[0], TARGET, r"source needs a shape \(batch, length\), not \(7,\)"),
+        (SOURCE, TARGET[0], r"target needs a shape \(batch, length\), not \(5,\)"),
+        (SOURCE[:2], TARGET, r"target of shape \(3, 5\) does not fit 2 source"),
         (SOURCE * 2, TARGET, "to 20.* 11 entries"),
         (SOURCE, TARGET * 2, "to 8.* 5 entries"),
     ],
@@ -202,6 +227,18 @@ def test_encoder_decoder_hands_over_all_that_the_encoder_returns():
 def test_what_is_no_batch_of_pairs_is_an_error(build, source, target, message):
     with pytest.raises(ValueError, match=message):
         build()(source, target)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("build", [bahdanau, cho, lstm, sutskever])
+def test_tokens_that_are_no_integers_are_an_error(build):
+    for source, target, name in (
+        (SOURCE.float(), TARGET, "source"),
+        (SOURCE, TARGET.float(), "target"),
+    ):
+        message = f"a {name} must hold integers, not torch.float32"
+        with pytest.raises(TypeError, match=message):
+            build()(source, target)
 
 
 def test_dropout_is_in_training_only():
@@ -221,7 +258,7 @@ def test_dropout_is_in_training_only():
 
 
 @pytest.mark.parametrize(("build", "logits"), PAIRS)
-def test_log_prob_is_that_of_the_product_of_the_probabilities_of_the_words(
+def test_log_prob_is_that_of_the_product_of_the_probabilities_of_the_tokens(
     build, logits
 ):
     model = build()
@@ -292,7 +329,7 @@ def test_log_prob_is_summed_in_32_bits(how):
         (WHOLE[:, 1:], r"\(3, 4\) the rows \[0, 1, 2\]"),
     ],
 )
-def test_what_is_no_whole_target_has_no_log_prob(target, message):
+def test_a_target_that_is_not_whole_has_no_log_prob(target, message):
     with pytest.raises(ValueError, match=message):
         sutskever().log_prob(SOURCE, target)
 
@@ -361,3 +398,21 @@ def test_bahdanau_differs_from_the_tutorial_in_start_score_and_output_alone():
 def test_sizes_below_one_are_errors_with_their_names(build, name):
     with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
         build()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["3", None, 2.5])
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda size: BahdanauEncoder(11, 3, size), "hidden_size"),
+        (lambda size: ChoEncoder(size, 3, 4), "vocabulary_size"),
+        (lambda size: ChoDecoder(11, 3, size, 4), "hidden_size"),
+        (lambda size: ChoDecoder(11, 3, 4, size), "context_size"),
+        (lambda size: SutskeverEncoder(11, 3, 4, size), "layers"),
+        (lambda size: SutskeverDecoder(11, size, 4), "embedding_size"),
+    ],
+)
+def test_sizes_that_are_no_integers_are_errors_with_their_names(build, name, size):
+    with pytest.raises(TypeError, match=f"^{name} must be an integer, not {size!r}"):
+        build(size)

@@ -76,7 +76,8 @@ def teacher_forced(parameters, attend, source, target, input_feeding):
     rnn = part(encoder, "rnn")
     zeros = [0.0] * len(rnn["weight_hh_l0"][0])
     layers = [(zeros, zeros)] * sum(name.startswith("weight_hh") for name in rnn)
-    states, fed, logits, weights = [], zeros, [], []
+    fed = [0.0] * len(decoder["W_c.weight"])
+    states, logits, weights = [], [], []
     for token in source:
         layers = deep_lstm(rnn, encoder["embedding.weight"][token], layers)
         states.append(layers[-1][0])
