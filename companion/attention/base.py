@@ -1,6 +1,7 @@
 """The contract of every mechanism: score the keys, normalise the scores, average the values."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -174,3 +175,10 @@ def reset_uniform(parameter: Tensor) -> Tensor:
     """Initialise a tensor in place as in ``nn.Linear``: uniform in ±1/√n, n its last size."""
     bound = parameter.shape[-1] ** -0.5
     return parameter.uniform_(-bound, bound)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """A block in which autocast is off; the meta device, for one, never has it on."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()

@@ -23,6 +23,7 @@ from companion.attention.base import (
     masked_softmax,
     reset_uniform,
     uniform_parameter,
+    without_autocast,
 )
 
 
@@ -335,7 +336,7 @@ class LocalP(LocalWindow):
         check_size("query", query, self.W_p.in_features)
         hidden = torch.tanh(self.W_p(query))
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query.device):
             return lengths * (hidden.to(wide) @ self.v_p.to(wide)).sigmoid()
 
     def distance_weights(

@@ -16,6 +16,7 @@ from companion._checks import (
     query_positions,
 )
 from companion.attention import masks
+from companion.attention.base import without_autocast
 from companion.attention.kernels.merging import MergedAttention
 from companion.attention.kernels.tiling import (
     TileGroup,
@@ -166,7 +167,7 @@ class TiledAttention(PatternAttention, ABC):
             x.reshape(batch, *x.shape[-2:]).contiguous() for x in (query, key, value)
         )
         # Each tile chooses its precision itself.
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query.device):
             context = MergedAttention.apply(*flat, groups)
         return context.reshape(*query.shape[:-1], value.shape[-1])
 
