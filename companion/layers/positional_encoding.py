@@ -56,7 +56,7 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
 def sinusoids_like(
     embedded: Float[Tensor, "b n d"], first: _First, size: int
 ) -> Float[Tensor, "#b n s"]:
-    """The sinusoids of the vectors' positions, in their dtype, computed in 32 bits or more."""
+    """The sinusoids of the positions, in the vectors' dtype, from at least 32 bits."""
     check_positions(embedded, first)
     exact = torch.promote_types(embedded.dtype, torch.float32)
     return sinusoids(positions(embedded, first).to(exact), size).to(embedded.dtype)
@@ -79,10 +79,13 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     Example:
         >>> embedded = torch.zeros(2, 5, 8)
-        >>> whole = SinusoidalPositionalEncoding()(embedded)
-        >>> torch.equal(SinusoidalPositionalEncoding()(embedded[:, 3:], first=3), whole[:, 3:])
+        >>> encoding = SinusoidalPositionalEncoding()
+        >>> whole, end = encoding(embedded), encoding(embedded[:, 3:], first=3)
+        >>> torch.equal(end, whole[:, 3:])
         True
     """
+
+    _known: Tensor | None = None  # the sinusoids of the first positions
 
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
@@ -93,11 +96,32 @@ class SinusoidalPositionalEncoding(nn.Module):
             embedded: vectors at consecutive positions.
             first: the position of the first vector, one number or one for each row.
         """
-        return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
+        cacheable = type(embedded) is Tensor and not torch.compiler.is_compiling()
+        if isinstance(first, Tensor) or not cacheable:
+            return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
+        check_positions(embedded, first)
+        end = first + embedded.shape[1]
+        return embedded + self._first_sinusoids(embedded, end)[first:end]
+
+    def _first_sinusoids(
+        self, embedded: Float[Tensor, "b n d"], length: int
+    ) -> Float[Tensor, "m d"]:
+        """The sinusoids of at least the first ``length`` positions, computed once for all calls."""
+        known = self._known
+        if (
+            known is None
+            or known.shape[0] < length
+            or known.shape[1] != embedded.shape[2]
+            or known.dtype != embedded.dtype
+            or known.device != embedded.device
+        ):
+            ahead = embedded.new_empty(1, 2 * length, embedded.shape[2])
+            known = self._known = sinusoids_like(ahead, 0, embedded.shape[2])[0]
+        return known
 
 
 class ConcatenatedPositionalEncoding(nn.Module):
-    """Appends the sinusoids of its position to each vector, which grows by ``size`` dimensions.
+    """Appends ``size`` sinusoids of its position to each vector.
 
     ::
 
@@ -113,7 +137,8 @@ class ConcatenatedPositionalEncoding(nn.Module):
         TypeError, ValueError: as :class:`SinusoidalPositionalEncoding`; or ``size`` is
             not an integer, or below 1.
 
-    Deviation: Gehring et al. 2017 and Vaswani et al. 2017 add; we concatenate to compare.
+    Deviation: Gehring et al. 2017 and Vaswani et al. 2017 add; we concatenate to
+    compare.
 
     Example:
         >>> ConcatenatedPositionalEncoding(4)(torch.zeros(2, 5, 8)).shape
@@ -128,7 +153,10 @@ class ConcatenatedPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n e"]:
-        """The vectors beside their sinusoids; ``first`` as in :class:`SinusoidalPositionalEncoding`."""
+        """The vectors beside their sinusoids.
+
+        ``first`` is as in :class:`SinusoidalPositionalEncoding`.
+        """
         encoding = sinusoids_like(embedded, first, self.size)
         return torch.cat([embedded, encoding.expand(embedded.shape[0], -1, -1)], -1)
 
@@ -140,8 +168,8 @@ class LearnedPositionalEncoding(nn.Module):
 
         x_pos + P[pos],   0 ≤ pos < max_length
 
-    The table is initialised with a standard deviation of 0.1. A row whose position never
-    occurs in training learns nothing, and there is none beyond ``max_length``.
+    The table is initialised with a standard deviation of 0.1. A row whose position
+    never occurs in training learns nothing, and there is none beyond ``max_length``.
 
     Args:
         max_length: the number of positions.
@@ -149,15 +177,15 @@ class LearnedPositionalEncoding(nn.Module):
 
     Raises:
         TypeError: a size or a position is not an integer.
-        ValueError: a size is below 1, the vectors are not ``(b, n, size)``, or a position
-            is outside the table. Where ``first`` is a tensor on a GPU, which would have
-            to be waited for, and under ``torch.compile``, only more vectors than
-            positions are noticed; the rest is PyTorch's own error.
+        ValueError: a size is below 1, the vectors are not ``(b, n, size)``, or a
+            position is outside the table. Where ``first`` is a tensor on a GPU, which
+            would have to be waited for, and under ``torch.compile``, only more vectors
+            than positions are noticed; the rest is PyTorch's own error.
 
     Source: Gehring et al. 2017, section 3.1.
 
     Example:
-        >>> LearnedPositionalEncoding(max_length=100, size=8)(torch.zeros(2, 5, 8)).shape
+        >>> LearnedPositionalEncoding(100, size=8)(torch.zeros(2, 5, 8)).shape
         torch.Size([2, 5, 8])
     """
 

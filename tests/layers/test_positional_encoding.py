@@ -254,3 +254,24 @@ def test_a_table_of_another_size_is_an_error(size):
 def test_a_size_below_one_is_an_error(build):
     with pytest.raises(ValueError, match="must be at least 1, not 0"):
         build()
+
+
+def test_sinusoids_are_computed_once_and_anew_for_other_lengths_sizes_and_types():
+    """Calls with an integer read a table, and calls with a tensor compute."""
+    position = SinusoidalPositionalEncoding()
+    for length, first, size, dtype in [
+        (3, 0, 8, torch.float32),
+        (1, 5, 8, torch.float32),
+        (40, 2, 8, torch.float32),
+        (2, 1, 7, torch.float32),
+        (2, 1, 7, torch.float64),
+        (2, 1, 7, torch.bfloat16),
+        (0, 3, 7, torch.bfloat16),
+    ]:
+        embedded = torch.randn(2, length, size, dtype=dtype)
+        expected = position(embedded, torch.full((2,), first))
+        assert torch.equal(position(embedded, first), expected)
+        assert position(embedded[:0], first).shape == (0, length, size)
+    known = position._known
+    position(torch.randn(2, 2, 7, dtype=torch.bfloat16), 1)
+    assert position._known is known
