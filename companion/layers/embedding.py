@@ -53,9 +53,9 @@ class ScaledEmbedding(Embedding):
 
         x = √d E[token],   at first E ~ N(0, 1/d)
 
-    The matrix is small enough for an output layer, and its rows times √d are large enough
-    beside a positional encoding. Where the output layer shares it, the vector of padding
-    is learned there like any other; in the input it is masked.
+    The matrix is small enough for an output layer, and its rows times √d are large
+    enough beside a positional encoding. Where the output layer shares it, the vector of
+    padding is learned there like any other; in the input it is masked.
 
     Raises:
         TypeError, ValueError: as :class:`Embedding`.

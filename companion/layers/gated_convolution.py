@@ -12,7 +12,7 @@ from companion._checks import check_gain, check_positive
 
 
 class _Cached(NamedTuple):
-    """A normalised weight, with the parameters and their versions that it is made from."""
+    """A normalised weight, with the parameters and versions that it is made from."""
 
     weight: Tensor
     g: Tensor
@@ -30,14 +30,15 @@ class WeightNormLinear(nn.Module):
 
         y = w x + b,   w = g v / |v| for each row,   at first v ~ N(0, gain / n), b = 0
 
-    At first, the outputs have ``gain`` times the variance of the n inputs. Gehring et al.
-    take p after dropout that keeps a fraction p, and 4p before a gated linear unit, which
-    passes on about a quarter of the variance.
+    At first, the outputs have ``gain`` times the variance of the n inputs. Gehring et
+    al. take p after dropout that keeps a fraction p, and 4p before a gated linear unit,
+    which passes on about a quarter of the variance.
 
-    Where no gradient is recorded, as in decoding, w is cached until a parameter changes.
-    PyTorch does not report every change, ``parameter.data`` and fused optimizers among
-    them. So a forward pass with gradients clears the cache, and so does the start of a
-    :class:`~companion.models.convs2s.ConvS2SDecoder`; otherwise call :meth:`clear_cache`.
+    Where no gradient is recorded, as in decoding, w is cached until a parameter
+    changes. PyTorch does not report every change, ``parameter.data`` and fused
+    optimizers among them. So a forward pass with gradients clears the cache, and so
+    does the start of a :class:`~companion.models.convs2s.ConvS2SDecoder`; otherwise
+    call :meth:`clear_cache`.
 
     Args:
         in_features, out_features: dimensions of inputs and outputs.
@@ -47,8 +48,8 @@ class WeightNormLinear(nn.Module):
         TypeError: a size is not an integer.
         ValueError: a size is below 1, or the gain is not above 0.
 
-    Source: Salimans and Kingma 2016, section 2, equation (2). The initialisation is that
-    of Gehring et al. 2017, section 3.5 and appendix A.
+    Source: Salimans and Kingma 2016, section 2, equation (2). The initialisation is
+    that of Gehring et al. 2017, section 3.5 and appendix A.
 
     Example:
         >>> layer = WeightNormLinear(3, 2)
@@ -117,7 +118,7 @@ class WeightNormLinear(nn.Module):
 def _normalise(
     g: Float[Tensor, "out 1"], v: Float[Tensor, "out in"]
 ) -> Float[Tensor, "out in"]:
-    """``g v / |v|`` for each row, by PyTorch's fused kernel, which is private, or without."""
+    """``g v / |v|`` for each row, where possible by PyTorch's private fused kernel."""
     fused = getattr(torch, "_weight_norm", None)
     if fused is None:
         return v * (g / v.norm(dim=1, keepdim=True))
@@ -144,9 +145,9 @@ class GatedConvolution(nn.Module):
 
         [A; B]_i = W [x_{i−k+1}; …; x_i] + b,   y_i = √½ (A_i ∘ σ(B_i) + x_i)
 
-    The columns of W are in the order of ``nn.Conv1d``'s weights, dimension by dimension.
-    All windows are multiplied in one matrix product, which is several times faster than a
-    convolution where there is a single token.
+    The columns of W are in the order of ``nn.Conv1d``'s weights, dimension by
+    dimension. All windows are multiplied in one matrix product, which is several times
+    faster than a convolution where there is a single token.
 
     Args:
         size: dimension of inputs and outputs.

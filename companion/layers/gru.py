@@ -19,8 +19,8 @@ def pytorch_gru(
         n = tanh(W x_t + b + r ∘ (U h_{t−1} + c))
         h_t = (1 − z) ∘ n + z ∘ h_{t−1}
 
-    The reset gate r comes after the matrix U. So all products with h_{t−1} are one matrix
-    product, which is faster than :class:`ResetBeforeGRU`.
+    The reset gate r comes after the matrix U. So all products with h_{t−1} are one
+    matrix product, which is faster than :class:`ResetBeforeGRU`.
 
     Raises:
         TypeError, ValueError: a size is not an integer, or is below 1.
@@ -32,7 +32,7 @@ def pytorch_gru(
 
 
 class ResetBeforeGRUCell(nn.Module):
-    """One step of the gated recurrent unit of the papers, with its reset before the matrix.
+    """One step of the papers' gated recurrent unit, which resets before the matrix.
 
     ::
 
@@ -77,10 +77,10 @@ class ResetBeforeGRUCell(nn.Module):
 
 
 class ResetBeforeGRU(nn.Module):
-    """A GRU of the papers over sequences, with the interface of ``nn.GRU``: batch first, one layer.
+    """The papers' GRU over sequences, with the interface of a batch-first ``nn.GRU``.
 
-    It takes what :func:`pytorch_gru` takes, so a model may be given either. It steps in
-    Python, which is slower.
+    It has one layer. A model can be given it in place of :func:`pytorch_gru`; its loop
+    over time steps is in Python, which is slower.
 
     Args:
         input_size, hidden_size: dimensions of an input and of a hidden state.
@@ -109,7 +109,7 @@ class ResetBeforeGRU(nn.Module):
     def forward(
         self, inputs: Tensor | PackedSequence, hidden: Tensor | None = None
     ) -> tuple[Tensor | PackedSequence, Float[Tensor, "directions b h"]]:
-        """The hidden states, packed if the inputs are, and the final one of each direction.
+        """The hidden states, packed if the inputs are, and each direction's final one.
 
         Args:
             inputs: ``(b, t, d)``, or packed.

@@ -64,13 +64,15 @@ def run_packed(
 ) -> tuple[Float[Tensor, "b k h"], Any]:
     """Run a recurrent network over each sequence without its padding.
 
-    Packing needs the lengths on the CPU. On a GPU this copy of the mask is the one thing
-    that is waited for. On the meta device, where there are no lengths, nothing is packed.
+    Packing needs the lengths on the CPU. On a GPU this copy of the mask is the one
+    thing that is waited for. On the meta device, where there are no lengths, nothing is
+    packed. PyTorch cannot compile packing into a graph, nor export it.
 
     Args:
         rnn: ``nn.GRU``, ``nn.LSTM`` or a network like them, with ``batch_first=True``.
         inputs: the padded sequences.
-        mask: ``True`` for an input, ``False`` for padding, which comes after the inputs.
+        mask: ``True`` for an input, ``False`` for padding, which comes after the
+            inputs.
 
     Returns:
         The hidden states, zero at the padding; and the network's own final state, the
@@ -78,12 +80,13 @@ def run_packed(
 
     Raises:
         TypeError: the mask is not boolean.
-        ValueError: the mask has another shape than the inputs, or a sequence is empty or
-            has padding before an input.
+        ValueError: the mask has another shape than the inputs, or a sequence is empty
+            or has padding before an input.
 
     Example:
         >>> mask = torch.tensor([[True, True, True], [True, False, False]])
-        >>> states, final = run_packed(nn.GRU(4, 5, batch_first=True), torch.randn(2, 3, 4), mask)
+        >>> rnn = nn.GRU(4, 5, batch_first=True)
+        >>> states, final = run_packed(rnn, torch.randn(2, 3, 4), mask)
         >>> states.shape, final.shape
         (torch.Size([2, 3, 5]), torch.Size([1, 2, 5]))
     """
@@ -105,7 +108,7 @@ def run_packed(
 def deep_lstm(
     input_size: int, hidden_size: int, layers: int, dropout: float
 ) -> nn.LSTM:
-    """A stack of LSTM layers with dropout between them, which a single layer does not have.
+    """A stack of LSTM layers, with dropout between them.
 
     ::
 
@@ -145,15 +148,15 @@ def run_lstm(
 
 
 class BahdanauEncoder(nn.Module):
-    """A bidirectional GRU, whose states describe each token with its left and right context.
+    """A bidirectional GRU, whose states describe each token in its context.
 
     ::
 
         →h_j = GRU(x_j, →h_{j−1}),   ←h_j = GRU(x_j, ←h_{j+1}),   h_j = [→h_j; ←h_j]
 
     Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of one direction's state; h_j has twice as many.
         dropout: dropout probability of the embeddings.
         gru: builds the network from its sizes,
@@ -169,7 +172,7 @@ class BahdanauEncoder(nn.Module):
     Deviation: the paper has no dropout; we offer it on the embeddings.
 
     Example:
-        >>> encoder = BahdanauEncoder(vocabulary_size=100, embedding_size=8, hidden_size=16)
+        >>> encoder = BahdanauEncoder(100, embedding_size=8, hidden_size=16)
         >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> states.shape, mask.shape
         (torch.Size([2, 3, 32]), torch.Size([2, 3]))

@@ -11,8 +11,8 @@ from companion._checks import check_positive
 class Residual(nn.Module, ABC):
     """A residual connection around a sub-layer, with dropout and layer normalisation.
 
-    A layer computes ``post_norm(x, sublayer(pre_norm(x)))``; a stack of layers ends with
-    :meth:`final_norm`.
+    A layer computes ``post_norm(x, sublayer(pre_norm(x)))``; a stack of layers ends
+    with :meth:`final_norm`.
 
     Args:
         size: dimension of the inputs.
@@ -53,7 +53,8 @@ class PostNorm(Residual):
     Source: Vaswani et al. 2017, sections 3.1 and 5.4.
 
     Example:
-        >>> residual, sublayer, x = PostNorm(8, dropout=0.1), nn.Linear(8, 8), torch.randn(2, 8)
+        >>> residual, sublayer = PostNorm(8, dropout=0.1), nn.Linear(8, 8)
+        >>> x = torch.randn(2, 8)
         >>> residual.post_norm(x, sublayer(residual.pre_norm(x))).shape
         torch.Size([2, 8])
     """

@@ -18,8 +18,8 @@ from companion.layers.embedding import Embedding
 class BahdanauState(NamedTuple):
     """The state of a :class:`BahdanauDecoder` before a time step.
 
-    ``context`` and ``weights`` are those of the last step, at first zero; ``position`` is
-    the number of tokens read.
+    ``context`` and ``weights`` are those of the last step, at first zero; ``position``
+    is the number of tokens read.
     """
 
     hidden: Float[Tensor, "b h"]
@@ -40,15 +40,15 @@ class BahdanauDecoder(nn.Module):
         s_i = GRU([y_{i−1}; c_i], s_{i−1})
 
     Args:
-        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of s.
         source_size: dimension of h_j = [→h_j; ←h_j], which is even.
-        attention: the paper's a, :class:`~companion.attention.additive.Additive`, or any
-            other. One that depends on the query's position is given i − 1.
+        attention: the paper's a, :class:`~companion.attention.additive.Additive`, or
+            any other. One that depends on the query's position is given i − 1.
         dropout: dropout probability of the embeddings.
-        maxout_size: the number of maxout units; half of ``hidden_size`` if not given, as
-            the paper's 500 units for 1000.
+        maxout_size: the number of maxout units; half of ``hidden_size`` if not given,
+            as the paper's 500 units for 1000.
         cell: builds the recurrent cell from the sizes of its input and of its state,
             ``nn.GRUCell`` or :class:`~companion.layers.gru.ResetBeforeGRUCell`.
 
@@ -58,8 +58,8 @@ class BahdanauDecoder(nn.Module):
         ValueError: a size is below 1; ``source_size`` is odd; or ``hidden_size`` is odd
             and no ``maxout_size`` is given.
 
-    Source: Bahdanau et al. 2015, section 3.1 and appendix A.2.2. Equation (4) has s_i in
-    the output; the appendix and the authors' code have s_{i−1}, as here.
+    Source: Bahdanau et al. 2015, section 3.1 and appendix A.2.2. Equation (4) has s_i
+    in the output; the appendix and the authors' code have s_{i−1}, as here.
     Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
     default, after it, because it is faster. ``cell=ResetBeforeGRUCell`` is the paper's.
     Deviation: the paper has no dropout; we offer it on the embeddings.
@@ -104,7 +104,7 @@ class BahdanauDecoder(nn.Module):
     def start(
         self, states: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> BahdanauState:
-        """Project the source, once, and start from the backward state of its first token.
+        """Project the source, once, and start from its first token's backward state.
 
         Raises:
             TypeError: the mask is not boolean.
@@ -130,17 +130,18 @@ class BahdanauDecoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "b q"], memory: Memory, position: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b v"], Float[Tensor, "b k"]]:
-        """Context and weights of one query for each sentence, which is at ``position``."""
-        query, position, mask = query[:, None], position[:, None], memory.query_mask
+        """Context and weights of one query for each sentence, at ``position``."""
+        key, value, mask = memory
+        mask = None if mask is None else mask[:, None]  # (b, 1, k)
         context, weights = self.attention.attend(
-            query, memory.key, memory.value, mask, position
+            query[:, None], key, value, mask, position[:, None]
         )  # (b, 1, v), (b, 1, k)
         return context.squeeze(1), weights.squeeze(1)
 
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: BahdanauState
     ) -> tuple[Float[Tensor, "b h"], BahdanauState]:
-        """One time step: the hidden state that predicts y_i, here s_{i−1}, and the next state."""
+        """One time step: the state that predicts y_i, here s_{i−1}, and the next one."""
         query = self.query(state.hidden, embedded)
         context, weights = self.attend(query, state.memory, state.position)  # c_i, α_i
         hidden = self.cell(torch.cat([embedded, context], -1), state.hidden)  # s_i
@@ -179,7 +180,7 @@ class BahdanauDecoder(nn.Module):
 
 
 class LocationSensitiveDecoder(BahdanauDecoder):
-    """Bahdanau's decoder with :class:`~companion.attention.additive.LocationSensitive` attention.
+    """Bahdanau's decoder with location-sensitive attention.
 
     ::
 
@@ -195,7 +196,8 @@ class LocationSensitiveDecoder(BahdanauDecoder):
         >>> from companion.attention import LocationSensitive
         >>> attention = LocationSensitive(16, 12, 10, channels=4, width=3)
         >>> decoder = LocationSensitiveDecoder(50, 8, 16, 12, attention)
-        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> mask = torch.ones(1, 3, dtype=torch.bool)
+        >>> state = decoder.start(torch.randn(1, 3, 12), mask)
         >>> decoder(torch.tensor([[1, 4]]), state).shape
         torch.Size([1, 2, 50])
     """
@@ -214,7 +216,11 @@ class LocationSensitiveDecoder(BahdanauDecoder):
 
 
 class StateAndWordDecoder(BahdanauDecoder):
-    """Bahdanau's decoder with the query ``[s_{i−1}; y_{i−1}]``: hidden state and last token.
+    """Bahdanau's decoder with a query of hidden state and last token.
+
+    ::
+
+        α_i = masked_softmax(a([s_{i−1}; y_{i−1}], h))
 
     Its attention takes queries of ``hidden_size + embedding_size`` dimensions.
 
@@ -226,7 +232,8 @@ class StateAndWordDecoder(BahdanauDecoder):
     Example:
         >>> from companion.attention import Additive
         >>> decoder = StateAndWordDecoder(50, 8, 16, 12, Additive(16 + 8, 12, 10))
-        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> mask = torch.ones(1, 3, dtype=torch.bool)
+        >>> state = decoder.start(torch.randn(1, 3, 12), mask)
         >>> decoder(torch.tensor([[1, 4]]), state).shape
         torch.Size([1, 2, 50])
     """
@@ -239,11 +246,12 @@ class StateAndWordDecoder(BahdanauDecoder):
 
 
 class CurrentStateDecoder(BahdanauDecoder):
-    """A decoder whose query is s_i, the hidden state that has already read the last token.
+    """A decoder whose query is s_i, the hidden state that has read the last token.
 
     ::
 
-        s_i = GRU([y_{i−1}; c_{i−1}], s_{i−1}),   c_i = Σ_j α_ij h_j with the query s_i,   c_0 = 0
+        s_i = GRU([y_{i−1}; c_{i−1}], s_{i−1}),   c_0 = 0
+        c_i = Σ_j α_ij h_j with the query s_i
         p(y_i) = softmax(deep output of s_i, y_{i−1}, c_i)
 
     Much code under Bahdanau's name computes this.
@@ -256,7 +264,8 @@ class CurrentStateDecoder(BahdanauDecoder):
     Example:
         >>> from companion.attention import Additive
         >>> decoder = CurrentStateDecoder(50, 8, 16, 12, Additive(16, 12, 10))
-        >>> state = decoder.start(torch.randn(1, 3, 12), torch.ones(1, 3, dtype=torch.bool))
+        >>> mask = torch.ones(1, 3, dtype=torch.bool)
+        >>> state = decoder.start(torch.randn(1, 3, 12), mask)
         >>> decoder(torch.tensor([[1, 4]]), state).shape
         torch.Size([1, 2, 50])
     """

@@ -36,15 +36,16 @@ class ConvS2SEncoder(nn.Module):
     ::
 
         e_j = token embedding + position embedding
-        z = W' block_u(… block_1(W e + b)) + b',   each block with (k − 1) / 2 zeros at both ends
+        z = W' block_u(… block_1(W e + b)) + b'
 
-    After u blocks of width k the receptive field is u (k − 1) + 1 tokens. W and W' map
-    from the dimension of the embeddings to that of the blocks and back. The padding of a
-    batch is set to zero before every block, as if the sentence ended there.
+    Each block gets (k − 1) / 2 zeros at both ends. After u blocks of width k the
+    receptive field is u (k − 1) + 1 tokens. W and W' map from the dimension of the
+    embeddings to that of the blocks and back. The padding of a batch is set to zero
+    before every block, as if the sentence ended there.
 
     Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
-            e and z.
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of e and z.
         position: a positional encoding, which keeps ``embedding_size``.
         blocks: gated convolutions of one size and odd widths.
         dropout: dropout probability of e, below 1.
@@ -88,8 +89,8 @@ class ConvS2SEncoder(nn.Module):
         """The states z of each sentence, its embeddings e, and the source mask.
 
         Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
-                a token is outside the vocabulary, or a position outside the table.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
+                or a token is outside the vocabulary, or a position outside the table.
         """
         mask = source_mask(source)
         embedded = self.dropout(self.position(self.embedding(source)))  # (b, k, e)
@@ -119,16 +120,16 @@ class ConvS2SDecoderLayer(nn.Module):
         width: the convolution's width.
         dropout: dropout probability of the convolution's input, below 1.
         sum_scale: the factor s of each sum of two terms. The paper's equation (1) has 1,
-            the authors' code √½, which keeps the variance; there it is also the factor of
-            v_j.
+            the authors' code √½, which keeps the variance; there it is also the factor
+            of v_j.
 
     Raises:
         TypeError: a size is not an integer.
         ValueError: a size is below 1, dropout is 1, or ``sum_scale`` is not above 0.
 
     Source: Gehring et al. 2017, sections 3.3 and 3.4, equations (1) and (2).
-    Deviation: the paper adds c_i to h_i, which must then have one size; W_c, which is in
-    the authors' code, makes them fit.
+    Deviation: the paper adds c_i to h_i, which must then have one size; W_c, which is
+    in the authors' code, makes them fit.
 
     Example:
         >>> from companion.decoding import Memory
@@ -164,11 +165,13 @@ class ConvS2SDecoderLayer(nn.Module):
         embedded: Float[Tensor, "b t e"],
         memory: Memory,
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b w d"]]:
-        """The outputs; and the last k − 1 inputs, which the next call takes as ``before``."""
+        """The outputs; and the last k − 1 inputs, the next call's ``before``."""
         padded = torch.cat([before, inputs], 1)  # (b, k − 1 + t, d)
         hidden = self.block(inputs, padded)
         query = self.sum_scale * (self.W_d(hidden) + embedded)  # (b, t, e)
-        context = self.attention(query, memory.key, memory.value, memory.query_mask)
+        key, value, mask = memory
+        mask = None if mask is None else mask[:, None]  # (b, 1, k)
+        context = self.attention(query, key, value, mask)
         outputs = self.sum_scale * (hidden + self.W_c(context))
         return outputs, padded[:, inputs.shape[1] :]
 
@@ -193,14 +196,14 @@ class ConvS2SDecoder(SequenceDecoder):
         g_i = token embedding + position embedding
         h = layer_L(… layer_1(W g + b)),   p(y_{i+1}) = softmax(W_o (W' h_i + b') + b_o)
 
-    In training all positions are computed at once. In decoding each layer keeps its last
-    k − 1 inputs, so that a step costs the same however many tokens came before. The
-    gradient with respect to z is divided by the number of layers, each of which attends
-    to z; that with respect to e is not.
+    In training all positions are computed at once. In decoding each layer keeps its
+    last k − 1 inputs, so that a step costs the same however many tokens came before.
+    The gradient with respect to z is divided by the number of layers, each of which
+    attends to z; that with respect to e is not.
 
     Args:
-        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
-            their embeddings and of the encoder's states.
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension
+            of their embeddings and of the encoder's states.
         position: a positional encoding, which keeps ``embedding_size``.
         layers: of one size, of ``embedding_size``, and of one ``sum_scale``.
         dropout: dropout probability of g and of the output layer's input, below 1.
@@ -216,7 +219,8 @@ class ConvS2SDecoder(SequenceDecoder):
         >>> layers = [ConvS2SDecoderLayer(8, 16, width=3) for _ in range(2)]
         >>> decoder = ConvS2SDecoder(50, 8, LearnedPositionalEncoding(20, 8), layers)
         >>> z = torch.randn(1, 5, 8)
-        >>> state = decoder.start(z, torch.zeros_like(z), torch.ones(1, 5, dtype=torch.bool))
+        >>> mask = torch.ones(1, 5, dtype=torch.bool)
+        >>> state = decoder.start(z, torch.zeros_like(z), mask)
         >>> decoder(torch.tensor([[1, 4, 3]]), state).shape
         torch.Size([1, 3, 50])
     """
@@ -249,11 +253,12 @@ class ConvS2SDecoder(SequenceDecoder):
         embedded: Float[Tensor, "b k e"],
         mask: Bool[Tensor, "b k"],
     ) -> ConvS2SState:
-        """Keys z and values m √(1/m) s (z + e) of the source, once for all layers and steps.
+        """Keys z and values m √(1/m) s (z + e) of the source, once for all steps.
 
         Raises:
             TypeError: the mask is not boolean.
-            ValueError: it does not fit the states, or they are not of ``embedding_size``.
+            ValueError: it does not fit the states, or they are not of
+                ``embedding_size``.
         """
         check_source(states, mask, self.embedding.embedding_dim)
         self._clear_caches()
@@ -306,9 +311,10 @@ class ConvS2S(EncoderDecoder):
         TypeError: a size is not an integer.
         ValueError: a size or ``layers`` is below 1, the width is even, or dropout is 1.
 
-    Source: Gehring et al. 2017. The defaults are those of its model for English–Romanian
-    (section 5.1), except dropout and ``max_length``, which are ours. The paper's larger
-    models have more or wider layers on one side: build the two parts for such a model.
+    Source: Gehring et al. 2017. The defaults are those of its model for
+    English–Romanian (section 5.1), except dropout and ``max_length``, which are ours.
+    The paper's larger models have more or wider layers on one side: build the two parts
+    for such a model.
 
     Example:
         >>> model = ConvS2S(100, 50, embedding_size=8, hidden_size=16, layers=2)

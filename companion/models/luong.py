@@ -20,11 +20,11 @@ from companion.layers.recurrent import deep_lstm, run_lstm, run_packed, source_m
 
 
 class LuongEncoder(nn.Module):
-    """A deep unidirectional LSTM; the decoder attends to the hidden states of its last layer.
+    """A deep unidirectional LSTM, to whose last layer the decoder attends.
 
     Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of a layer's hidden state and of its cell state.
         layers: the number of layers.
         dropout: dropout probability of the embeddings, and between layers.
@@ -32,7 +32,8 @@ class LuongEncoder(nn.Module):
     Raises:
         TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
 
-    Source: Luong et al. 2015, sections 3 and 4.1, with four layers and a dropout of 0.2.
+    Source: Luong et al. 2015, sections 3 and 4.1, with four layers and a dropout of
+    0.2.
 
     Example:
         >>> encoder = LuongEncoder(100, 8, 16)
@@ -62,11 +63,11 @@ class LuongEncoder(nn.Module):
         Float[Tensor, "b layers h"],
         Float[Tensor, "b layers h"],
     ]:
-        """The last layer's hidden states, the source mask, and every layer's final h and c.
+        """The last layer's states, the source mask, and every layer's final h and c.
 
         Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
-                a token is outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
+                or a token is outside the vocabulary.
         """
         mask = source_mask(source)
         embedded = self.dropout(self.embedding(source))
@@ -77,8 +78,8 @@ class LuongEncoder(nn.Module):
 class LuongState(NamedTuple):
     """The state of a :class:`LuongDecoder` before a time step.
 
-    ``hidden`` and ``cell`` are the LSTM's, ``position`` is the number of tokens read, and
-    ``attentional`` is the last step's h̃, at first zero.
+    ``hidden`` and ``cell`` are the LSTM's, ``position`` is the number of tokens read,
+    and ``attentional`` is the last step's h̃, at first zero.
     """
 
     hidden: Float[Tensor, "b layers h"]
@@ -101,14 +102,14 @@ class LuongDecoder(nn.Module):
     positions attend at once. ``output`` is W_s.
 
     Args:
-        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension
+            of their embeddings.
         hidden_size, layers: as the encoder's, because its final states are the initial
             ones here.
-        attention: the paper's *dot*, *general* and *concat* are ``Dot``, ``Bilinear`` and
-            ``Concat`` of :mod:`companion.attention.scores`; its *location*, *local-m* and
-            *local-p* are in :mod:`companion.attention.local`. One that depends on the
-            query's position is given t.
+        attention: the paper's *dot*, *general* and *concat* are ``Dot``, ``Bilinear``
+            and ``Concat`` of :mod:`companion.attention.scores`; its *location*,
+            *local-m* and *local-p* are in :mod:`companion.attention.local`. One that
+            depends on the query's position is given t.
         dropout: dropout probability of the embeddings, and between layers.
         source_size: dimension of h̄_s; ``hidden_size`` if not given.
         attentional_size: dimension of h̃; ``hidden_size`` if not given.
@@ -119,14 +120,14 @@ class LuongDecoder(nn.Module):
         ValueError: a size is below 1.
 
     Source: Luong et al. 2015, section 3.
-    Deviation: the paper initialises all parameters uniformly in ±0.1 (section 4.1); ours
-    start as PyTorch's, except W_s, whose standard deviation is 0.2, because training from
-    smaller numbers is far slower.
+    Deviation: the paper initialises all parameters uniformly in ±0.1 (section 4.1);
+    ours start as PyTorch's, except W_s, whose standard deviation is 0.2, because
+    training from smaller numbers is far slower.
 
     Example:
         >>> from companion.attention import Bilinear
-        >>> encoder, decoder = LuongEncoder(100, 8, 16), LuongDecoder(50, 8, 16, Bilinear(16, 16))
-        >>> state = decoder.start(*encoder(torch.tensor([[5, 6, 7]])))
+        >>> decoder = LuongDecoder(50, 8, 16, Bilinear(16, 16))
+        >>> state = decoder.start(*LuongEncoder(100, 8, 16)(torch.tensor([[5, 6, 7]])))
         >>> decoder(torch.tensor([[1, 4]]), state).shape
         torch.Size([1, 2, 50])
     """
@@ -199,9 +200,10 @@ class LuongDecoder(nn.Module):
         self, query: Float[Tensor, "b q h"], state: LuongState
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Queries, keys, values, mask and query positions, for consecutive time steps."""
-        memory, steps = state.memory, torch.arange(query.shape[1], device=query.device)
-        position = state.position[:, None] + steps  # (b, q)
-        return query, memory.key, memory.value, memory.query_mask, position
+        key, value, mask = state.memory
+        mask = None if mask is None else mask[:, None]  # (b, 1, k)
+        steps = torch.arange(query.shape[1], device=query.device)
+        return query, key, value, mask, state.position[:, None] + steps
 
     def combine(
         self, context: Float[Tensor, "*b s"], hidden: Float[Tensor, "*b h"]
@@ -212,7 +214,7 @@ class LuongDecoder(nn.Module):
     def recurrent_step(
         self, embedded: Float[Tensor, "b e"], state: LuongState
     ) -> tuple[LuongState, Float[Tensor, "b k"]]:
-        """One time step: the next state, whose h̃ predicts the next token, and the weights."""
+        """One time step: the next state, whose h̃ predicts a token, and the weights."""
         query, hidden, cell = run_lstm(
             self.rnn, self.rnn_input(embedded, state)[:, None], state.hidden, state.cell
         )  # (b, 1, h), (b, layers, h), (b, layers, h)
@@ -249,8 +251,8 @@ class InputFeedingDecoder(LuongDecoder):
 
         h_t = LSTM([y_{t−1}; h̃_{t−1}], h_{t−1}),   h̃_0 = 0
 
-    Each attention step now depends on the one before, so training is sequential too; only
-    the output layer is applied to all time steps at once.
+    Each attention step now depends on the one before, so training is sequential too;
+    only the output layer is applied to all time steps at once.
 
     Raises:
         TypeError, ValueError: as :class:`LuongDecoder`.

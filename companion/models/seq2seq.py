@@ -168,8 +168,8 @@ class ChoEncoder(nn.Module):
         h_t = GRU(x_t, h_{t−1}),   c = tanh(V h_T)
 
     Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of h and of c.
         dropout: dropout probability of the embeddings.
         gru: builds the network from its sizes,
@@ -209,8 +209,8 @@ class ChoEncoder(nn.Module):
         """The vector of each sentence.
 
         Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
-                a token is outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
+                or a token is outside the vocabulary.
         """
         mask = source_mask(source)
         _, final = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
@@ -233,19 +233,19 @@ class ChoDecoder(SequenceDecoder):
         p(y_t) = softmax(deep output of h'_t, y_{t−1}, c)
 
     Args:
-        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of h'.
         context_size: dimension of c.
         dropout: dropout probability of the embeddings.
-        maxout_size: the number of maxout units; half of ``hidden_size`` if not given, as
-            in the paper.
+        maxout_size: the number of maxout units; half of ``hidden_size`` if not given,
+            as in the paper.
         gru: as in :class:`ChoEncoder`.
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: a size is below 1; or ``hidden_size`` is odd and no ``maxout_size`` is
-            given.
+        ValueError: a size is below 1; or ``hidden_size`` is odd and no ``maxout_size``
+            is given.
 
     Source: Cho et al. 2014, section 2.2 and appendix A.1.2.
     Deviation: the paper has tanh(W y + r ∘ (U h' + C c)); here C c is outside the reset
@@ -309,8 +309,8 @@ class LSTMEncoder(nn.Module):
     """A deep LSTM whose final states, of every layer, encode the sentence.
 
     Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of their embeddings.
         hidden_size: dimension of a layer's hidden state and of its cell state.
         layers: the number of layers.
         dropout: dropout probability of the embeddings, and between layers.
@@ -323,7 +323,8 @@ class LSTMEncoder(nn.Module):
     Deviation: the paper has no dropout; we offer it.
 
     Example:
-        >>> state = LSTMEncoder(100, 8, 16, layers=3)(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> encoder = LSTMEncoder(100, 8, 16, layers=3)
+        >>> state = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> state.hidden.shape, state.cell.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 16]))
     """
@@ -345,8 +346,8 @@ class LSTMEncoder(nn.Module):
         """The states of all layers after the last token of each sentence.
 
         Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`; or
-                a token is outside the vocabulary.
+            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
+                or a token is outside the vocabulary.
         """
         mask = source_mask(source)
         embedded = self.dropout(self.embedding(source))
@@ -357,8 +358,8 @@ class LSTMEncoder(nn.Module):
 class SutskeverEncoder(LSTMEncoder):
     """A deep LSTM that reads each sentence from its last token to its first.
 
-    The first tokens of source and target, which often correspond, are then few time steps
-    apart.
+    The first tokens of source and target, which often correspond, are then few time
+    steps apart.
 
     Raises:
         TypeError, ValueError: as :class:`LSTMEncoder`.
@@ -381,7 +382,7 @@ class SutskeverEncoder(LSTMEncoder):
 
 
 class SutskeverDecoder(SequenceDecoder):
-    """A deep LSTM that starts from the encoder's final states and has nothing else of the source.
+    """A deep LSTM that has nothing of the source but the encoder's final states.
 
     ::
 
@@ -390,8 +391,8 @@ class SutskeverDecoder(SequenceDecoder):
         p(y_t) = softmax(W h_t),   with h_t of the last layer
 
     Args:
-        vocabulary_size, embedding_size: the number of target tokens, and the dimension of
-            their embeddings.
+        vocabulary_size, embedding_size: the number of target tokens, and the dimension
+            of their embeddings.
         hidden_size, layers: as the encoder's.
         dropout: dropout probability of the embeddings, and between layers.
 
@@ -429,7 +430,8 @@ class SutskeverDecoder(SequenceDecoder):
         """The state before the first token: the encoder's final states.
 
         Raises:
-            ValueError: the encoder has another number of layers, or another hidden size.
+            ValueError: the encoder has another number of layers, or another hidden
+                size.
         """
         check_layers(self.rnn, hidden, cell)
         return LSTMState(hidden, cell)
