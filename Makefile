@@ -39,7 +39,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 colab: $(READY)
-	$(BIN)/python -m pytest tests/test_colab.py --all-notebooks
+	$(BIN)/python -m pytest tests/book/test_colab.py --all-notebooks
 
 notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py
