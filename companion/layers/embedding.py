@@ -14,6 +14,10 @@ class Embedding(nn.Embedding):
     The vectors are initialised with a standard deviation of 0.1, where ``nn.Embedding``
     has 1. Padding gets no gradient.
 
+    Args:
+        vocabulary_size, embedding_size: the number of tokens, and the dimension of their
+            vectors.
+
     Raises:
         TypeError: a size is not an integer, or the tokens are not.
         ValueError: a size is below 1, or a token is outside the vocabulary. On a GPU,
@@ -57,10 +61,19 @@ class ScaledEmbedding(Embedding):
     enough beside a positional encoding. Where the output layer shares it, the vector of
     padding is learned there like any other; in the input it is masked.
 
+    Args:
+        vocabulary_size, embedding_size: the number of tokens, and the dimension of their
+            vectors.
+
     Raises:
         TypeError, ValueError: as :class:`Embedding`.
 
     Source: Vaswani et al. 2017, section 3.4. The initialisation is ours.
+
+    Example:
+        >>> embedding, tokens = ScaledEmbedding(7, 4), torch.tensor([[4, 5]])
+        >>> torch.equal(embedding(tokens), 2 * embedding.weight[tokens])
+        True
     """
 
     @property

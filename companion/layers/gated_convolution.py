@@ -128,6 +128,10 @@ def _normalise(
 def scale_gradient(x: Float[Tensor, "*b"], scale: float) -> Float[Tensor, "*b"]:
     """``x`` itself, whose gradient is multiplied by ``scale`` on its way back.
 
+    Args:
+        x: any tensor.
+        scale: the factor of its gradient.
+
     Example:
         >>> x = torch.ones(2, requires_grad=True)
         >>> scale_gradient(x, 0.5).sum().backward()

@@ -22,6 +22,10 @@ def pytorch_gru(
     The reset gate r comes after the matrix U. So all products with h_{t−1} are one
     matrix product, which is faster than :class:`ResetBeforeGRU`.
 
+    Args:
+        input_size, hidden_size: dimensions of an input and of a hidden state.
+        bidirectional: whether a second direction reads from the last input to the first.
+
     Raises:
         TypeError, ValueError: a size is not an integer, or is below 1.
     """

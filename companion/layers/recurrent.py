@@ -22,6 +22,9 @@ from companion.layers.gru import pytorch_gru
 def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
     """The mask of a padded batch: ``True`` for a token, ``False`` for padding.
 
+    Args:
+        source: token numbers, one sentence a row, padded at the end with 0.
+
     Raises:
         TypeError: the tokens are not integers.
         ValueError: the source is not ``(batch, length)`` or has no token, or a sentence
@@ -44,6 +47,9 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
 
 def reverse(source: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
     """Each sentence from its last token to its first; the padding stays at the end.
+
+    Args:
+        source: as in :func:`source_mask`.
 
     Raises:
         TypeError, ValueError: as :func:`source_mask`.
@@ -118,6 +124,11 @@ def deep_lstm(
 
     The next layer's x_t is h_t.
 
+    Args:
+        input_size, hidden_size: dimensions of an input, and of a layer's h and c.
+        layers: the number of layers.
+        dropout: dropout probability between layers; a single layer has none.
+
     Raises:
         TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
 
@@ -137,6 +148,11 @@ def run_lstm(
     Float[Tensor, "b t h"], Float[Tensor, "b layers h"], Float[Tensor, "b layers h"]
 ]:
     """Run a stack of LSTM layers from given states, whose batch axis is first here.
+
+    Args:
+        lstm: the layers, with ``batch_first=True``.
+        inputs: the inputs of every time step.
+        hidden, cell: h and c of every layer before the first time step.
 
     Returns:
         The hidden states of the last layer at every step; then the hidden state and the

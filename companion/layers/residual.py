@@ -84,6 +84,11 @@ class PreNorm(Residual):
     No sum is normalised, so a stack needs one LayerNorm at its end.
 
     Source: Xiong et al. 2020, section 3.2 and figure 1 (b).
+
+    Example:
+        >>> residual, x = PreNorm(8, dropout=0.0), torch.randn(2, 8)
+        >>> torch.equal(residual.post_norm(x, torch.zeros(2, 8)), x)
+        True
     """
 
     def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
