@@ -1,7 +1,7 @@
-"""What each score costs: time for a pair of query and key, forward and backward, and parameters.
+"""The cost of each score: time per pair of query and key, forward and backward, and parameters.
 
-The keys are projected once, as in a model; that is counted too. Each score is first compared with its formula
-on a few pairs.
+The projection of the keys, once as in a model, is included. Each score is first compared
+with its formula on a few pairs.
 """
 
 import statistics
@@ -59,7 +59,7 @@ def check(name, attention, query, source):
 
 
 def nanoseconds(action) -> float:
-    """The median time for one pair, after one round that does not count."""
+    """The median time per pair, after a warm-up round."""
     action()
     pairs = SENTENCES * QUERIES * KEYS
     return statistics.median(seconds(action) for _ in range(ROUNDS)) / pairs * 1e9

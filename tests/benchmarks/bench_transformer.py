@@ -1,7 +1,7 @@
 """The Transformer against PyTorch's: a training step, cached decoding, and heads in one operation.
 
-PyTorch's ``nn.Transformer`` between the same embeddings, positions and output. It has dropout on
-weights and inside the feed-forward network as well, so the step is also measured with none at all.
+PyTorch's ``nn.Transformer`` gets the same embeddings, positions and output. It also drops
+attention weights and hidden units, so the step is measured without dropout as well.
 """
 
 import copy
@@ -31,7 +31,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class PyTorchs(nn.Module):
-    """``nn.Transformer`` with the weights of one of ours, between copies of its embeddings and its output."""
+    """``nn.Transformer`` with the weights, embeddings and output of one of ours."""
 
     def __init__(self, ours: Transformer, dropout: float):
         super().__init__()
@@ -41,7 +41,7 @@ class PyTorchs(nn.Module):
         )
         layer, layers = ours.encoder.layers[0], len(ours.encoder.layers)
         sizes = (
-            layer.size,
+            layer.d_model,
             layer.attention.heads,
             layers,
             layers,
@@ -85,7 +85,7 @@ class PyTorchs(nn.Module):
 def give_weights(
     ours: TransformerEncoderLayer | TransformerDecoderLayer, theirs: nn.Module
 ) -> None:
-    """Fill PyTorch's layer with the modules of one of ours, which is not used again."""
+    """Give PyTorch's layer the modules of one of ours, which is not used again."""
     dropout = theirs.self_attn.dropout
     theirs.self_attn = ours.attention.to_torch()
     theirs.linear1, _, theirs.linear2 = ours.feed_forward
@@ -110,7 +110,7 @@ def both(sizes: tuple, dropout: float) -> tuple[Transformer, PyTorchs]:
 
 
 def sentences(least: int) -> Tensor:
-    """A batch of sentences, from ``least`` words to the full length, and padding after them."""
+    """A batch of sentences of ``least`` tokens up to the full length, padded."""
     tokens = torch.randint(EOS + 2, WORDS, (SENTENCES, LENGTH), device=DEVICE)
     lengths = torch.linspace(least, LENGTH, SENTENCES, device=DEVICE).long()
     return tokens.masked_fill(
@@ -144,7 +144,7 @@ def train(name: str, sizes: tuple, dropout: float, rounds: int) -> None:
 
 @torch.no_grad()
 def decode(sentences_at_once: int) -> None:
-    """Greedy search that never says <eos>: keys and values are kept, or all words are read anew each time."""
+    """Greedy search without <eos>: with a KV cache, or with all tokens computed at every step."""
     name, sizes = next(iter(SIZES.items()))
     ours, other = (model.eval() for model in both(sizes, 0.0))
     source = sentences(LENGTH)[:sentences_at_once]
@@ -154,10 +154,10 @@ def decode(sentences_at_once: int) -> None:
         found = ours.step(token, state)
         return found._replace(logits=found.logits.index_fill(-1, forbidden, -torch.inf))
 
-    def with_keys_kept():
+    def with_cache():
         return greedy(step, ours.start(source), TOKENS).tokens
 
-    def all_again():
+    def without_cache():
         read, target = other.read(source), torch.full_like(source[:, :1], BOS)
         for _ in range(TOKENS):
             logits = other.decoder.output(other.states(target, *read)[:, -1])
@@ -165,14 +165,14 @@ def decode(sentences_at_once: int) -> None:
             target = torch.cat([target, following[:, None]], 1)
         return target[:, 1:]
 
-    assert torch.equal(with_keys_kept(), all_again())
-    what = f"greedy decoding of {TOKENS} words, {name}, {sentences_at_once} at once"
-    times = [(seconds(with_keys_kept), seconds(all_again)) for _ in range(3)]
+    assert torch.equal(with_cache(), without_cache())
+    what = f"greedy decoding of {TOKENS} tokens, {name}, {sentences_at_once} at once"
+    times = [(seconds(with_cache), seconds(without_cache)) for _ in range(3)]
     report(what, *map(list, zip(*times, strict=True)), "s", "at least 10")
 
 
 def parts(linear: nn.Linear, count: int) -> list[nn.Linear]:
-    """The same as several layers, each with a part of the outputs."""
+    """The same as several layers, each with its part of the outputs."""
     found = []
     for weight, bias in zip(
         linear.weight.chunk(count), linear.bias.chunk(count), strict=True
@@ -183,9 +183,9 @@ def parts(linear: nn.Linear, count: int) -> list[nn.Linear]:
 
 
 def heads(size: int, batch: int, length: int, count: int = 8) -> None:
-    """All heads in one operation, against a loop over heads that each hold their own part of the weights.
+    """All heads in one operation, against a loop over heads with their parts of the weights.
 
-    Both do the same arithmetic. What is saved are calls, which count where the matrices are small.
+    Both do the same arithmetic. One operation saves calls, which matter for small matrices.
     """
     torch.manual_seed(0)
     together = MultiHeadAttention(size, count).to(DEVICE)
