@@ -54,6 +54,15 @@ class FlexAttention(PatternAttention):
         ValueError: as :class:`~companion.attention.sparse.PatternAttention`.
 
     Source: Dong et al. 2024 (Flex Attention).
+
+    Example:
+        >>> attention = FlexAttention(masks.local(1), causal=True)
+        >>> x = torch.zeros(4, 16)
+        >>> attention.weights(x, x)
+        tensor([[1.0000, 0.0000, 0.0000, 0.0000],
+                [0.5000, 0.5000, 0.0000, 0.0000],
+                [0.0000, 0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 0.5000, 0.5000]])
     """
 
     rate = 1  #: the kernel gets the sequence sorted by position mod this number
@@ -108,6 +117,11 @@ class FlexAtrous(FlexAttention):
     Raises:
         ValueError: the rate is below 1; or as :class:`FlexAttention`.
         NotImplementedError: as :class:`FlexAttention`.
+
+    Example:
+        >>> x = torch.zeros(4, 16)
+        >>> FlexAtrous(rate=2).weights(x, x)[0]
+        tensor([0.5000, 0.0000, 0.5000, 0.0000])
     """
 
     def __init__(self, rate: int, causal: bool = False):
@@ -134,6 +148,11 @@ class FlexSparse(FlexAttention):
     Raises:
         ValueError: the radius or the rate is below 1; or as :class:`FlexAttention`.
         NotImplementedError: as :class:`FlexAttention`.
+
+    Example:
+        >>> x = torch.zeros(6, 16)
+        >>> FlexSparse(radius=1, rate=2).weights(x, x)[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.0000, 0.2500, 0.0000])
     """
 
     def __init__(self, radius: int, rate: int, causal: bool = False):

@@ -117,6 +117,10 @@ def additive_scores(
 
         e_ij = vᵀ tanh(query_i + key_j)
 
+    Args:
+        query, key: vectors of the same size h, already projected.
+        v: the vector that makes a score of each sum.
+
     Source: Bahdanau et al. 2015, appendix A.1.2, where the query is W_a s_{i−1} and the
     key U_a h_j.
 
@@ -132,6 +136,9 @@ def cosine_scores(
     query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k d"]
 ) -> Float[Tensor, "*b q k"]:
     """The cosine of the angle between each query and each key; 0 for a vector of zeros.
+
+    Args:
+        query, key: vectors with the same number of features.
 
     Raises:
         ValueError: query and key have different numbers of features.

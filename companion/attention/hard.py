@@ -25,6 +25,9 @@ class SampledAttention(NamedTuple):
 def entropy(probabilities: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
     """The entropy of each distribution: ``H = − Σ_i α_i log α_i``, from 0 to ``log k``.
 
+    Args:
+        probabilities: distributions over the last axis; zeros are allowed.
+
     Example:
         >>> entropy(torch.tensor([0.5, 0.5]))
         tensor(0.6931)
@@ -39,6 +42,9 @@ def _log(probabilities: Tensor) -> Tensor:
 
 def one_hot(x: Float[Tensor, "*b k"]) -> Float[Tensor, "*b k"]:
     """1 at the maximum of each row, 0 elsewhere. A row of zeros, all masked, stays zero.
+
+    Args:
+        x: weights, 0 where masked; the maximum is taken over the last axis.
 
     Example:
         >>> one_hot(torch.tensor([[0.2, 0.5, 0.3], [0.0, 0.0, 0.0]]))

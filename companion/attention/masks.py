@@ -54,6 +54,9 @@ class causal(Rule):  # noqa: N801 - used as a function
 class local(Rule):  # noqa: N801
     """Each position attends to its neighbours up to ``radius`` away: ``|i − j| ≤ radius``.
 
+    Args:
+        radius: the largest distance from a position to one that it attends to.
+
     Raises:
         ValueError: the radius is below 1.
 
@@ -80,6 +83,9 @@ class local(Rule):  # noqa: N801
 class atrous(Rule):  # noqa: N801
     """Each position attends to every ``rate``-th position: ``(i − j) mod rate = 0``.
 
+    Args:
+        rate: the distance between neighbouring positions that i attends to.
+
     Raises:
         ValueError: the rate is below 1.
 
@@ -104,6 +110,9 @@ class atrous(Rule):  # noqa: N801
 class same_block(Rule):  # noqa: N801
     """Each position attends to the positions of its block: ``⌊i / size⌋ = ⌊j / size⌋``.
 
+    Args:
+        size: the number of positions in a block.
+
     Raises:
         ValueError: the size is below 1.
     """
@@ -124,6 +133,10 @@ class block_ends(Rule):  # noqa: N801
     ::
 
         j mod size ≥ size − count
+
+    Args:
+        size: the number of positions in a block.
+        count: how many positions at the end of a block are attended to.
 
     Raises:
         ValueError: a number is below 1, or ``count`` is above ``size``.
@@ -161,6 +174,9 @@ class _Pair(Rule):
 class union(_Pair):  # noqa: N801
     """Position i attends to j where at least one of two rules allows it.
 
+    Args:
+        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
+
     Example:
         >>> union(causal(), local(1))(torch.tensor(1), torch.arange(4))
         tensor([ True,  True,  True, False])
@@ -173,6 +189,9 @@ class union(_Pair):  # noqa: N801
 @dataclass(frozen=True)
 class intersection(_Pair):  # noqa: N801
     """Position i attends to j where both of two rules allow it.
+
+    Args:
+        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
 
     Example:
         >>> intersection(causal(), local(1))(torch.tensor(2), torch.arange(4))
@@ -187,6 +206,9 @@ class intersection(_Pair):  # noqa: N801
 class difference(_Pair):  # noqa: N801
     """Position i attends to j where the first rule allows it and the second does not.
 
+    Args:
+        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
+
     Example:
         >>> difference(causal(), local(1))(torch.tensor(2), torch.arange(4))
         tensor([ True, False, False, False])
@@ -198,6 +220,9 @@ class difference(_Pair):  # noqa: N801
 
 def strided_local(stride: int) -> Rule:
     """The first half of :func:`strided`: the position itself and the ``stride`` before it.
+
+    Args:
+        stride: how many positions before i it attends to; the paper's l.
 
     Raises:
         ValueError: the stride is below 1.
@@ -211,6 +236,10 @@ def strided_local(stride: int) -> Rule:
 
 def strided_atrous(stride: int) -> Rule:
     """The second half of :func:`strided`: every ``stride``-th position, counted backwards.
+
+    Args:
+        stride: the distance between neighbouring positions that i attends to; the
+            paper's l.
 
     Raises:
         ValueError: the stride is below 1.
@@ -226,6 +255,10 @@ def strided(stride: int) -> Rule:
     ::
 
         j ≤ i and (i − j ≤ stride or (i − j) mod stride = 0)
+
+    Args:
+        stride: the number of nearest positions, and the distance between the others; the
+            paper's l.
 
     Raises:
         ValueError: the stride is below 1.
@@ -243,6 +276,9 @@ def strided(stride: int) -> Rule:
 def fixed_block(stride: int) -> Rule:
     """The first half of :func:`fixed`: the block of ``stride`` positions, up to i.
 
+    Args:
+        stride: the size of a block; the paper's l.
+
     Raises:
         ValueError: the stride is below 1.
 
@@ -254,10 +290,15 @@ def fixed_block(stride: int) -> Rule:
 def fixed_summary(stride: int, expressive: int = 1) -> Rule:
     """The second half of :func:`fixed`: the last ``expressive`` positions of each block.
 
+    Args:
+        stride: the size of a block; the paper's l.
+        expressive: how many positions at the end of a block all later positions attend
+            to; the paper's c.
+
     Raises:
         ValueError: a size is below 1, or ``expressive`` is above the stride.
 
-    Source: Child et al. 2019, section 4.3: A⁽²⁾; ``expressive`` is the paper's c.
+    Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
     return intersection(causal(), block_ends(stride, expressive))
 
@@ -327,6 +368,11 @@ def visible_keys(
     rule: RuleFunction, query_position: Tensor, keys: int
 ) -> Bool[Tensor, "*b q k"]:
     """The rule as a mask for queries at any positions and the keys 0, 1, …, keys − 1.
+
+    Args:
+        rule: which positions may attend to which.
+        query_position: the positions of the queries, integers ``(*b, q)``.
+        keys: the number of keys.
 
     Example:
         >>> visible_keys(causal(), torch.tensor([0, 2]), 4).int()

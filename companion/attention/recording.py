@@ -20,6 +20,9 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     A copy made inside the block, by ``deepcopy`` or ``torch.save``, is independent of the
     model and is not recorded.
 
+    Args:
+        model: a mechanism, or a module that holds some.
+
     Yields:
         A dictionary from the name of each module to its weights: one tensor
         ``(*b, q, k)`` a call, detached.

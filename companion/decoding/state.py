@@ -75,6 +75,9 @@ def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
 def tensors(state: Any) -> list[Tensor]:
     """Every tensor of a state, in order.
 
+    Args:
+        state: tensors, in any nesting that :func:`map_state` accepts.
+
     Raises:
         TypeError: as :func:`map_state`.
 
@@ -108,6 +111,10 @@ def extend_cache(
     The old cache stays valid. Still, the tokens so far are not copied at every step: where
     no gradient is needed, memory is allocated ahead, and the newest cache writes behind
     its own positions, which no other cache contains.
+
+    Args:
+        past: the keys ``(b, h, n, d)`` and values ``(b, h, n, v)`` so far; n may be 0.
+        key, value: those of the m positions that follow.
 
     Example:
         >>> past = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))

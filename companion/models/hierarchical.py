@@ -180,6 +180,9 @@ def sentence_masks(
     In the second mask a document's sentences come first, without gaps, so the two
     select the same sentences in the same order.
 
+    Args:
+        documents: token ids of s sentences with n words each, both padded.
+
     Raises:
         TypeError: the documents are not integers.
         ValueError: there is no document, one has no words, or the axes are not three.

@@ -364,6 +364,9 @@ def to_hard_attention(captioner: Captioner) -> HardCaptioner:
     attention, because REINFORCE refines a trained attention far better than it finds
     one from scratch. The copy is in training mode if the captioner is.
 
+    Args:
+        captioner: a trained captioner with soft attention; it is not changed.
+
     Raises:
         TypeError: the captioner's attention is hard already.
 

@@ -393,6 +393,9 @@ class Transformer(EncoderDecoder):
 def share_embeddings(model: EncoderDecoder) -> None:
     """Give the encoder the decoder's embedding matrix, which is the output layer's too.
 
+    Args:
+        model: a model whose encoder and decoder have an ``embedding``; it is changed.
+
     Source: Vaswani et al. 2017, section 3.4; there the vocabulary contains both languages.
 
     Raises:

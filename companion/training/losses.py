@@ -25,6 +25,10 @@ class Loss:
     """A sum of losses, and how many there are.
 
     The mean over several batches or processes is ``Σ total / Σ count``.
+
+    Args:
+        total: the sum of the losses, a scalar with a gradient.
+        count: how many losses the sum has.
     """
 
     total: Float[Tensor, ""]
@@ -65,6 +69,10 @@ def next_token_loss(model: nn.Module, tokens: Int[Tensor, "b n"]) -> Loss:
         count = number of such tokens
 
     Padding is left out.
+
+    Args:
+        model: from tokens ``(b, n − 1)`` to logits ``(b, n − 1, V)``.
+        tokens: texts as ids, padded at the end.
     """
     following = tokens[:, 1:]
     total = _summed(model(tokens[:, :-1]).flatten(0, 1), following.flatten())
@@ -115,6 +123,11 @@ def free_running_loss(model: Any, batch: Batch) -> Loss:
     A translation in other words, or shifted by one position, is penalised at each
     token. So this is no likelihood of the target, though some tutorials report its
     exponential as perplexity.
+
+    Args:
+        model: has ``start(source)``, which returns a state, and ``step(token, state)``,
+            which returns logits ``(b, V)``, the next state and weights.
+        batch: the targets begin with ``<bos>`` and end with ``<eos>``.
     """
     token, state = batch.target[:, 0], model.start(batch.source)
     total = torch.zeros((), device=token.device)
@@ -132,6 +145,10 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
 
         total = − Σ_i log p(label_i | inputs_i)
         count = number of examples
+
+    Args:
+        model: from the inputs of a batch to logits ``(b, classes)``.
+        batch: ``inputs``, a tuple of tensors, and ``labels``, integers ``(b,)``.
     """
     logits = to_float32(model(*batch.inputs))
     total = cross_entropy(logits, batch.labels, reduction="sum")
@@ -139,7 +156,11 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
 
 
 def to_float32(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
-    """The same in at least 32 bits; a sum in 16 bits has only two or three digits."""
+    """The same in at least 32 bits; a sum in 16 bits has only two or three digits.
+
+    Args:
+        logits: of any floating-point type; c classes.
+    """
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
@@ -207,7 +228,11 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients inside the block; the former modes after it."""
+    """Evaluation mode without gradients inside the block; the former modes after it.
+
+    Args:
+        model: any module; dropout and the like are off inside the block.
+    """
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:

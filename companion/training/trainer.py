@@ -278,6 +278,11 @@ def shard_batch(batch: Any, process: int, processes: int) -> tuple[Any, float]:
     A process without rows takes the first row with weight 0, because it must take part
     in the step.
 
+    Args:
+        batch: tensors ``(b, …)``, or tuples, lists or dictionaries of them.
+        process: the index of the process, from 0.
+        processes: how many processes there are.
+
     Raises:
         TypeError: there are several processes, and the batch contains something other
             than tensors in tuples, lists or dictionaries, which cannot be divided.
