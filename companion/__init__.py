@@ -1,6 +1,7 @@
-"""Attention mechanisms as small, tested PyTorch modules, one file beside each chapter of the course.
+"""Attention mechanisms as small, tested PyTorch modules, with the models that use them.
 
-Start with :class:`~companion.attention.base.Attention`: score the keys, normalise under a mask, average the values.
+Start with :class:`~companion.attention.base.Attention`: score the keys, normalise the
+scores under a mask, average the values.
 """
 
 from companion.attention import Attention, masked_softmax, record_weights

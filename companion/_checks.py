@@ -1,6 +1,7 @@
 """Checks of arguments, kept out of the classes that call them.
 
-Each raises an error that names the argument and its numbers.
+Each raises an error that names the argument and its numbers: a ``ValueError`` where the
+docstring names no other.
 """
 
 import math
@@ -13,61 +14,35 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-
-def check_states(name: str, states: Tensor, mask: Tensor) -> None:
-    """Refuse states whose mask is not boolean (TypeError) or of another shape.
-
-    States that are not a sequence of vectors, or an empty one, are refused as well.
-    """
-    if states.ndim < 2:
-        raise ValueError(
-            f"the {name} needs a shape (*batch, length, features), not {tuple(states.shape)}"
-        )
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"
-        )
-    if mask.shape != states.shape[:-1]:
-        raise ValueError(
-            f"the {name} of shape {tuple(states.shape)} needs a mask of {tuple(states.shape[:-1])}, "
-            f"not {tuple(mask.shape)}"
-        )
-    if mask.shape[-1] == 0:
-        raise ValueError(f"the {name} of shape {tuple(states.shape)} is empty")
+# Numbers and sizes
 
 
-def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
-    """Refuse rows of ``name`` without a token, or with padding before one (ValueError).
-
-    On a GPU, which would have to be waited for, nothing is checked, except in a compiled
-    graph, where an assertion of PyTorch's fails (RuntimeError).
-    """
-    if mask.device.type != "cpu" and not torch.compiler.is_compiling():
-        return
-    lengths = mask.sum(1)
-    from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
-    sound = (mask == from_the_left).all(1) & (lengths > 0)
-    check_rows(sound, name, mask.shape, "are empty, or have padding before a word")
+def check_integers(**numbers: Any) -> None:
+    """Refuse what is not an integer (TypeError)."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(
+            number, int | Integral | torch.SymInt
+        ):
+            raise TypeError(f"{name} must be an integer, not {number!r}")
 
 
-def check_rows(
-    sound: Bool[Tensor, " b"], name: str, shape: torch.Size, problem: str
-) -> None:
-    """Refuse a batch that has rows with a problem, and list them (ValueError).
+def check_real(**numbers: Any) -> None:
+    """Refuse what is not a real number (TypeError)."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, not {number!r}")
 
-    A compiled graph cannot list them: there an assertion fails (RuntimeError).
-    """
-    if torch.compiler.is_compiling():
-        assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
-        if assertion is not None and sound.device.type in ("cpu", "cuda"):
-            assertion(sound.all(), f"in {name} some rows {problem}")
-    elif not sound.is_meta and not sound.all():
-        rows = (~sound).nonzero().flatten().tolist()
-        raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
+
+def check_positive(**sizes: int) -> None:
+    """Refuse sizes that are not integers (TypeError) or are below 1."""
+    check_integers(**sizes)
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, not {size}")
 
 
 def check_even(**sizes: int) -> None:
-    """Refuse sizes that are below 1 or odd (ValueError)."""
+    """Refuse sizes that are below 1 or odd."""
     check_positive(**sizes)
     for name, size in sizes.items():
         if size % 2:
@@ -75,7 +50,7 @@ def check_even(**sizes: int) -> None:
 
 
 def check_odd(**sizes: int) -> None:
-    """Refuse sizes that are below 1 or even, which have no centre (ValueError)."""
+    """Refuse sizes that are below 1 or even, which have no centre."""
     check_integers(**sizes)
     for name, size in sizes.items():
         if size < 1 or size % 2 == 0:
@@ -84,101 +59,44 @@ def check_odd(**sizes: int) -> None:
             )
 
 
-def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
-    """Refuse a target without tokens, or of another batch size than the state."""
-    check_sentences("a target", target)
-    if target.shape[1] == 0 or target.shape[0] != hidden.shape[0]:
-        raise ValueError(
-            f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
-        )
+def check_above_zero(**numbers: float) -> None:
+    """Refuse what is not a number (TypeError), not finite or not above 0."""
+    check_real(**numbers)
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be finite and above 0, not {number}")
 
 
-def check_layers(
-    lstm: nn.LSTM,
-    hidden: Float[Tensor, "b layers h"],
-    cell: Float[Tensor, "b layers h"],
-) -> None:
-    """Refuse an encoder's states from which a decoder's LSTM cannot start."""
-    announced = (lstm.num_layers, lstm.hidden_size)
-    if not hidden.shape[1:] == cell.shape[1:] == announced:
-        raise ValueError(
-            f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
-            f"{announced[0]} layers with {announced[1]} features, as the decoder's"
-        )
+def check_at_least_zero(**numbers: float) -> None:
+    """Refuse what is not a number (TypeError), not finite or below 0."""
+    check_real(**numbers)
+    for name, number in numbers.items():
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{name} must be finite and at least 0, not {number}")
 
 
-def stack_size(sizes: Sequence[int]) -> int:
-    """The one size that all layers of a stack have.
-
-    Raises:
-        ValueError: there is no layer, or the layers have different sizes.
-    """
-    if len(set(sizes)) != 1:
-        raise ValueError(
-            f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}"
-        )
-    return sizes[0]
+def check_fraction(fraction: float) -> None:
+    """Refuse what is not a number (TypeError), or not between 0 and 1."""
+    check_real(fraction=fraction)
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must lie between 0 and 1, but is {fraction}")
 
 
-_POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is not an integer (TypeError) or is negative."""
+    check_integers(seed=seed)
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
 
 
-def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
-    """Refuse a mask that is not boolean (TypeError) or does not fit the scores (ValueError).
-
-    A mask has the scores' axes, each of their size or 1, or is one ``(q, k)`` or ``(k,)``
-    for all. A ``(b, k)`` mask of a batch with b = q would be taken for ``(q, k)``.
-    """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = (
-            f"its dtype is {mask.dtype}"
-            if isinstance(mask, Tensor)
-            else f"it is a {type(mask).__name__}"
-        )
-        raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {found}")
-    axes, rank = mask.ndim, len(shape)
-    allowed = axes == rank or 1 <= axes <= min(2, rank)
-    if not allowed or not _fits(mask.shape, shape[rank - axes :]):
-        raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
-            f"{tuple(shape)}: it needs as many axes as the scores, or is one (q, k) for all; "
-            f"write a source mask (b, k) as mask[:, None] ({_POLARITY})"
-        )
-    if axes == 2 < rank and 1 < mask.shape[0] == shape[0]:
-        raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} is ambiguous for scores of shape "
-            f"{tuple(shape)}: write mask[:, None] if its first axis is the batch, mask[None] "
-            f"if it is the queries"
-        )
-
-
-def check_scores(scores: Tensor, mask: Tensor | None) -> None:
-    """Refuse scores of no key (ValueError), and a mask as :func:`check_mask` does."""
-    if scores.shape[-1] == 0:
-        raise ValueError(
-            f"nothing to attend to: scores of shape {tuple(scores.shape)} have no key"
-        )
-    if mask is not None:
-        check_mask(mask, scores.shape)
-
-
-def check_pointers(weights: Tensor, document: Tensor, words: Tensor) -> None:
-    """Refuse a document without one weight for each position, or words of another batch."""
-    if weights.shape != document.shape or words.shape[:-1] != document.shape[:-1]:
-        raise ValueError(
-            f"weights of shape {tuple(weights.shape)} and words of {tuple(words.shape)} do "
-            f"not fit documents of {tuple(document.shape)}"
-        )
-
-
-def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
-    """Whether a shape of as many axes broadcasts to the full one."""
-    return all(m in (1, s) for m, s in zip(shape, full, strict=True))
+# Attention: inputs and masks
 
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
-    """Refuse queries, keys and values whose shapes do not fit each other (ValueError)."""
-    if value is not None and _same_batches(query.shape, key.shape, value.shape):
+    """Refuse queries, keys and values whose shapes do not fit each other."""
+    if value is not None and _fit_without_broadcasting(
+        query.shape, key.shape, value.shape
+    ):
         return
     inputs = {"query": query, "key": key}
     if value is not None:
@@ -203,7 +121,9 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> Non
         _check_batches("key", key, "value", value)
 
 
-def _same_batches(query: torch.Size, key: torch.Size, value: torch.Size) -> bool:
+def _fit_without_broadcasting(
+    query: torch.Size, key: torch.Size, value: torch.Size
+) -> bool:
     """Whether the shapes fit without broadcasting: the usual case, and a quick test."""
     return (
         len(query) == len(key) == len(value) > 1
@@ -236,20 +156,169 @@ def check_same_features(query: Tensor, key: Tensor) -> None:
         )
 
 
+def check_same_leading_axes(key: Tensor, value: Tensor) -> None:
+    """Refuse keys and values whose leading axes differ."""
+    if key.shape[:-2] != value.shape[:-2]:
+        raise ValueError(
+            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
+            f"{tuple(value.shape[:-2])}"
+        )
+
+
 def check_size(name: str, tensor: Tensor, size: int) -> None:
-    """Refuse a tensor whose last axis is not of the size that a module was built for."""
+    """Refuse a tensor whose last axis is not of the announced size."""
     if tensor.shape[-1] != size:
         raise ValueError(
             f"the {name} has {tensor.shape[-1]} features, but {size} were announced"
         )
 
 
-def check_positive(**sizes: int) -> None:
-    """Refuse sizes that are not integers (TypeError) or are below 1 (ValueError)."""
-    check_integers(**sizes)
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, not {size}")
+def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
+    """The shape of self-attention's scores: queries and keys differ only in length.
+
+    Raises:
+        ValueError: they differ in more than their length, or the mask does not fit.
+        TypeError: the mask is not boolean.
+    """
+    shape = torch.Size((*query.shape[:-1], key.shape[-2]))
+    check_same_features(query, key)
+    if query.shape[:-2] != key.shape[:-2]:
+        raise ValueError(
+            f"query and key may differ only in length, but have shapes "
+            f"{tuple(query.shape)} and {tuple(key.shape)}"
+        )
+    if mask is not None:
+        check_mask(mask, shape)
+    return shape
+
+
+def check_head_axis(query: Tensor, heads: int | None) -> None:
+    """Refuse queries without an axis of this many heads."""
+    if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):
+        raise ValueError(
+            f"a query of shape {tuple(query.shape)} has no axis of {heads} heads"
+        )
+
+
+def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
+    """Refuse keys that were not projected to as many heads for queries like these."""
+    if key.ndim != query.ndim + 1 or key.shape[-3] != heads:
+        raise ValueError(
+            f"keys of shape {tuple(key.shape)} do not fit {heads} heads and a query of shape "
+            f"{tuple(query.shape)}: key and value are what project returned"
+        )
+
+
+def check_scores(scores: Tensor, mask: Tensor | None) -> None:
+    """Refuse scores of no key, and a mask as :func:`check_mask` does."""
+    if scores.shape[-1] == 0:
+        raise ValueError(
+            f"nothing to attend to: scores of shape {tuple(scores.shape)} have no key"
+        )
+    if mask is not None:
+        check_mask(mask, scores.shape)
+
+
+_POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
+
+
+def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
+    """Refuse a mask that is not boolean (TypeError) or does not fit the scores.
+
+    A mask has the scores' axes, each of their size or 1, or is one ``(q, k)`` or
+    ``(k,)`` for all. A ``(b, k)`` mask of a batch with b = q would be read as ``(q, k)``.
+    """
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        found = (
+            f"its dtype is {mask.dtype}"
+            if isinstance(mask, Tensor)
+            else f"it is a {type(mask).__name__}"
+        )
+        raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {found}")
+    axes, rank = mask.ndim, len(shape)
+    allowed = axes == rank or 1 <= axes <= min(2, rank)
+    if not allowed or not _fits(mask.shape, shape[rank - axes :]):
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
+            f"{tuple(shape)}: it needs as many axes as the scores, or is one (q, k) for all; "
+            f"write a source mask (b, k) as mask[:, None] ({_POLARITY})"
+        )
+    if axes == 2 < rank and 1 < mask.shape[0] == shape[0]:
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} is ambiguous for scores of shape "
+            f"{tuple(shape)}: write mask[:, None] if its first axis is the batch, mask[None] "
+            f"if it is the queries"
+        )
+
+
+def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
+    """Whether a shape of as many axes broadcasts to the full one."""
+    return all(m in (1, s) for m, s in zip(shape, full, strict=True))
+
+
+def check_pointers(weights: Tensor, document: Tensor, words: Tensor) -> None:
+    """Refuse documents without one weight a position, or words of another batch."""
+    if weights.shape != document.shape or words.shape[:-1] != document.shape[:-1]:
+        raise ValueError(
+            f"weights of shape {tuple(weights.shape)} and words of {tuple(words.shape)} do "
+            f"not fit documents of {tuple(document.shape)}"
+        )
+
+
+# Attention: what a module accepts
+
+
+def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
+    """Refuse an attention that is not of the type its owner needs (TypeError)."""
+    if not isinstance(attention, kind):
+        raise TypeError(
+            f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
+        )
+
+
+#: What an attention may depend on, by the flag of the contract that says so.
+_DEPENDS = {
+    "uses_query_position": "depends on the query's position",
+    "uses_key_position": "depends on the keys' positions",
+    "has_own_mask": "masks keys by a rule of its own",
+}
+
+
+def check_independent(
+    owner: nn.Module, attention: nn.Module, *flags: str, because: str
+) -> None:
+    """Refuse an attention that depends, itself or in a part, on what its owner lacks.
+
+    ``flags`` are attributes of :class:`~companion.attention.base.Attention`.
+    """
+    for part in attention.modules():
+        for flag in flags:
+            if getattr(part, flag, False):
+                raise TypeError(
+                    f"{type(owner).__name__} cannot use {type(part).__name__}, which "
+                    f"{_DEPENDS[flag]}: {because}"
+                )
+
+
+def check_causal(attention: nn.Module, where: str) -> None:
+    """Refuse an attention that may attend to later positions."""
+    if not getattr(attention, "causal", False):
+        raise ValueError(
+            f"the {type(attention).__name__} of {where} is not causal: build it with "
+            f"causal=True, or use CausalAttention"
+        )
+
+
+def check_relative(rule: object) -> None:
+    """Refuse a rule that does not promise to depend on i − j alone."""
+    if not getattr(rule, "relative", False):
+        raise ValueError(
+            f"tiles share one mask, which needs a rule that depends on i − j alone and says "
+            f"so by `relative`, not {rule!r}: PatternAttention takes any rule"
+        )
+
+
+# Positions
 
 
 def check_last_positions(queries: int, keys: int) -> None:
@@ -274,7 +343,7 @@ def query_positions(
     if position is None:
         check_last_positions(query.shape[-2], keys)
         return torch.arange(keys - query.shape[-2], keys, device=query.device)
-    _check_integers("query_position", position)
+    _check_integer_tensor("query_position", position)
     full = query.shape[:-1]
     axes = position.ndim
     if not 1 <= axes <= len(full) or not _fits(
@@ -287,7 +356,86 @@ def query_positions(
     return position
 
 
-def _check_integers(name: str, x: Tensor) -> None:
+def check_positions(
+    embedded: Tensor, first: int | Tensor, table: int | None = None
+) -> None:
+    """Refuse vectors that are not ``(b, n, d)``, and positions below 0 or past a table.
+
+    ``first`` is the position of the first vector, one number or ``(b,)``. The numbers
+    of a tensor are read only on a CPU, and not in a compiled graph.
+    """
+    if embedded.ndim != 3:
+        raise ValueError(
+            f"embedded needs a shape (batch, length, features), not {tuple(embedded.shape)}"
+        )
+    smallest, largest = _range_of_first(embedded, first)
+    last = largest + embedded.shape[1] - 1
+    if smallest < 0 or (table is not None and last >= table):
+        known = (
+            "the first position is 0"
+            if table is None
+            else f"the table has {table}, 0 to {table - 1}"
+        )
+        raise ValueError(f"positions {smallest} to {last} are asked for, but {known}")
+
+
+def _range_of_first(embedded: Tensor, first: int | Tensor) -> tuple[int, int]:
+    """The smallest and largest first position; 0 where they cannot be read."""
+    if not isinstance(first, Tensor):
+        check_integers(first=first)
+        return first, first
+    _check_integer_tensor("first", first)
+    if first.shape != embedded.shape[:1]:
+        raise ValueError(
+            f"first of shape {tuple(first.shape)} does not fit {embedded.shape[0]} rows"
+        )
+    return _range(first) or (0, 0)
+
+
+def check_table_positions(position: Tensor, length: int) -> None:
+    """Refuse positions outside a table; on a GPU or in a graph PyTorch itself does."""
+    low, high = _range(position) or (0, 0)
+    if low < 0 or high >= length:
+        raise ValueError(
+            f"query_position is {low} to {high}, but the table has positions 0 to {length - 1}"
+        )
+
+
+def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
+    """Refuse a sequence with more positions than a mechanism has scores for."""
+    if length > longest:
+        raise ValueError(
+            f"the {name} has {length} positions, but {owner} has scores for {longest} only"
+        )
+
+
+# Sequences, tokens and images
+
+
+def check_sentences(name: str, tokens: Tensor) -> None:
+    """Refuse tokens that are not integers (TypeError), one sentence a row."""
+    _check_integer_tensor(name, tokens)
+    if tokens.ndim != 2:
+        raise ValueError(
+            f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
+        )
+
+
+def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
+    """Refuse tokens that are not integers (TypeError) or not in the vocabulary.
+
+    Their numbers are read only on a CPU, and not in a compiled graph.
+    """
+    _check_integer_tensor(name, tokens)
+    smallest, largest = _range(tokens) or (0, 0)
+    if smallest < 0 or largest >= vocabulary_size:
+        raise ValueError(
+            f"{name} run from {smallest} to {largest}, but the vocabulary has the "
+            f"{vocabulary_size} entries 0 to {vocabulary_size - 1}"
+        )
+
+
+def _check_integer_tensor(name: str, x: Tensor) -> None:
     """Refuse what is not a tensor of integers (TypeError)."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor of integers, not {x!r}")
@@ -295,68 +443,43 @@ def _check_integers(name: str, x: Tensor) -> None:
         raise TypeError(f"{name} must hold integers, not {x.dtype}")
 
 
-def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
-    """Refuse an attention that is not of the type its owner needs (TypeError)."""
-    if not isinstance(attention, kind):
+def _range(x: Tensor) -> tuple[int, int] | None:
+    """The smallest and the largest number of a tensor; ``None`` if not readable."""
+    if not _readable(x) or not x.numel():
+        return None
+    smallest, largest = x.aminmax()
+    return int(smallest), int(largest)
+
+
+def _readable(x: Tensor) -> bool:
+    """Whether a tensor is on a CPU and outside a graph: reading it delays nothing."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_states(name: str, states: Tensor, mask: Tensor) -> None:
+    """Refuse states whose mask is not boolean (TypeError) or of another shape.
+
+    States that are not a sequence of vectors, or an empty one, are refused as well.
+    """
+    if states.ndim < 2:
+        raise ValueError(
+            f"the {name} needs a shape (*batch, length, features), not {tuple(states.shape)}"
+        )
+    if mask.dtype != torch.bool:
         raise TypeError(
-            f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
+            f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"
         )
-
-
-#: What an attention may depend on, by the flag of the contract that says so.
-_DEPENDS = {
-    "uses_query_position": "depends on the query's position",
-    "uses_key_position": "depends on the keys' positions",
-    "has_own_mask": "masks keys by a rule of its own",
-}
-
-
-def check_independent(
-    owner: nn.Module, attention: nn.Module, *flags: str, because: str
-) -> None:
-    """Refuse an attention that depends, itself or inside, on what its owner cannot give.
-
-    ``flags`` are attributes of :class:`~companion.attention.base.Attention`.
-    """
-    for part in attention.modules():
-        for flag in flags:
-            if getattr(part, flag, False):
-                raise TypeError(
-                    f"{type(owner).__name__} cannot use {type(part).__name__}, which "
-                    f"{_DEPENDS[flag]}: {because}"
-                )
-
-
-def check_weight(name: str, weight: float) -> None:
-    """Refuse a weight of a term of a loss that is below 0 or not finite (ValueError)."""
-    check_real(**{f"the weight of the {name}": weight})
-    if not 0 <= weight < math.inf:
+    if mask.shape != states.shape[:-1]:
         raise ValueError(
-            f"the weight of the {name} must be a finite number of at least 0, not {weight}"
+            f"the {name} of shape {tuple(states.shape)} needs a mask of {tuple(states.shape[:-1])}, "
+            f"not {tuple(mask.shape)}"
         )
-
-
-def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
-    """The shape of self-attention's scores: queries and keys differ only in length.
-
-    Raises:
-        ValueError: they differ in more than their length, or the mask does not fit.
-        TypeError: the mask is not boolean.
-    """
-    shape = torch.Size((*query.shape[:-1], key.shape[-2]))
-    check_same_features(query, key)
-    if query.shape[:-2] != key.shape[:-2]:
-        raise ValueError(
-            f"query and key may differ only in length, but have shapes "
-            f"{tuple(query.shape)} and {tuple(key.shape)}"
-        )
-    if mask is not None:
-        check_mask(mask, shape)
-    return shape
+    if mask.shape[-1] == 0:
+        raise ValueError(f"the {name} of shape {tuple(states.shape)} is empty")
 
 
 def check_source(states: Tensor, mask: Tensor, size: int, name: str = "source") -> None:
-    """Refuse states of a source that are not ``(b, k, size)``, or a mask that does not fit."""
+    """Refuse states that are not ``(b, k, size)``, or a mask that does not fit them."""
     if states.ndim != 3:
         raise ValueError(
             f"the states of the {name} need a shape (b, k, {size}), not "
@@ -375,14 +498,43 @@ def check_sides(
     check_pairs("left", left[0], "right sentences", right[0])
 
 
-def check_images(images: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse images that are not real numbers, or not a batch of this shape."""
-    if not images.is_floating_point():
-        raise TypeError(f"images must hold real numbers, not {images.dtype}")
-    if images.ndim != 4 or images.shape[1:] != shape:
-        expected = ", ".join(map(str, shape))
+def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
+    """Refuse rows of ``name`` without a token, or with padding before one.
+
+    On a GPU, which would have to be waited for, nothing is checked, except in a
+    compiled graph, where an assertion of PyTorch's fails (RuntimeError).
+    """
+    if mask.device.type != "cpu" and not torch.compiler.is_compiling():
+        return
+    lengths = mask.sum(1)
+    from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
+    sound = (mask == from_the_left).all(1) & (lengths > 0)
+    check_rows(sound, name, mask.shape, "are empty, or have padding before a word")
+
+
+def check_rows(
+    sound: Bool[Tensor, " b"], name: str, shape: torch.Size, problem: str
+) -> None:
+    """Refuse a batch that has rows with a problem, and list them.
+
+    A compiled graph cannot list them: there an assertion fails (RuntimeError).
+    """
+    if torch.compiler.is_compiling():
+        assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
+        if assertion is not None and sound.device.type in ("cpu", "cuda"):
+            assertion(sound.all(), f"in {name} some rows {problem}")
+    elif not sound.is_meta and not sound.all():
+        rows = (~sound).nonzero().flatten().tolist()
+        raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
+
+
+def check_longest_sentence(mask: Tensor, limit: int) -> None:
+    """Refuse a sentence of more than ``limit`` words; not when compiled."""
+    if mask.shape[1] <= limit or torch.compiler.is_compiling():
+        return
+    if mask[:, limit:].any():
         raise ValueError(
-            f"images must have the shape (b, {expected}), not {tuple(images.shape)}"
+            f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
         )
 
 
@@ -395,9 +547,8 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
 
 
 def check_documents(documents: Tensor, padding: int) -> None:
-    """Refuse documents that are not integers ``(b, s, n)``, or of which one has no words."""
-    if documents.is_floating_point() or documents.dtype == torch.bool:
-        raise TypeError(f"documents must hold integers, not {documents.dtype}")
+    """Refuse documents that are not integers ``(b, s, n)``, or that have no words."""
+    _check_integer_tensor("documents", documents)
     if documents.ndim != 3:
         raise ValueError(
             f"documents need a shape (b, sentences, words), not {tuple(documents.shape)}"
@@ -410,33 +561,133 @@ def check_documents(documents: Tensor, padding: int) -> None:
         )
 
 
-def check_real(**numbers: Any) -> None:
-    """Refuse what is not a real number (TypeError)."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, not {number!r}")
+def check_images(images: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse images that are not real numbers, or not a batch of this shape."""
+    if not images.is_floating_point():
+        raise TypeError(f"images must hold real numbers, not {images.dtype}")
+    if images.ndim != 4 or images.shape[1:] != shape:
+        expected = ", ".join(map(str, shape))
+        raise ValueError(
+            f"images must have the shape (b, {expected}), not {tuple(images.shape)}"
+        )
 
 
-def check_above_zero(**numbers: float) -> None:
-    """Refuse what is not a number (TypeError), not finite or not above 0 (ValueError)."""
-    check_real(**numbers)
-    for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise ValueError(f"{name} must be finite and above 0, not {number}")
+# Models and layers
 
 
-def check_at_least_zero(**numbers: float) -> None:
-    """Refuse what is not a number (TypeError), not finite or below 0 (ValueError)."""
-    check_real(**numbers)
-    for name, number in numbers.items():
-        if not 0 <= number < math.inf:
-            raise ValueError(f"{name} must be finite and at least 0, not {number}")
+def stack_size(sizes: Sequence[int]) -> int:
+    """The one size that all layers of a stack have.
+
+    Raises:
+        ValueError: there is no layer, or the layers have different sizes.
+    """
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}"
+        )
+    return sizes[0]
+
+
+def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
+    """The features of one head: ``size``, or its part of ``d_model``.
+
+    Raises:
+        TypeError, ValueError: the size is not an integer or below 1; or there is
+            none, and ``d_model`` is not divisible by the number of heads.
+    """
+    if size is not None:
+        check_positive(**{name: size})
+        return size
+    if d_model % heads:
+        raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
+    return d_model // heads
+
+
+def check_layers(
+    lstm: nn.LSTM,
+    hidden: Float[Tensor, "b layers h"],
+    cell: Float[Tensor, "b layers h"],
+) -> None:
+    """Refuse an encoder's states from which a decoder's LSTM cannot start."""
+    announced = (lstm.num_layers, lstm.hidden_size)
+    if not hidden.shape[1:] == cell.shape[1:] == announced:
+        raise ValueError(
+            f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
+            f"{announced[0]} layers with {announced[1]} features, as the decoder's"
+        )
+
+
+def check_odd_width(widths: Sequence[int]) -> None:
+    """Refuse even widths of convolutions, which have no middle."""
+    for width in widths:
+        if width % 2 == 0:
+            raise ValueError(
+                f"the encoder's blocks need an odd width, but one has {width}"
+            )
+
+
+def check_token_size(embedding_size: int, sizes: Sequence[int]) -> None:
+    """Refuse decoder layers built for embeddings of another size."""
+    if set(sizes) != {embedding_size}:
+        raise ValueError(
+            f"tokens have {embedding_size} features, but those of the layers have {sizes}"
+        )
+
+
+def check_same_scale(scales: Sequence[float]) -> None:
+    """Refuse decoder layers of different ``sum_scale``: they read the same values."""
+    if len(set(scales)) != 1:
+        raise ValueError(f"the layers need one sum_scale, not {scales}")
+
+
+def check_gain(gain: float) -> None:
+    """Refuse a gain that is not above 0, as where dropout leaves nothing."""
+    if not gain > 0:
+        raise ValueError(
+            f"the gain must be above 0, not {gain}: dropout must be below 1"
+        )
+
+
+# Decoding
+
+
+def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
+    """Refuse a target without tokens, or of another batch size than the state."""
+    check_sentences("a target", target)
+    if target.shape[1] == 0 or target.shape[0] != hidden.shape[0]:
+        raise ValueError(
+            f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
+        )
+
+
+def check_prompt(prompt: Tensor, padding: int) -> None:
+    """Refuse a prompt with padding, which a language model would read as a token.
+
+    On a GPU, which would have to be waited for, and under ``torch.compile`` nothing is
+    checked.
+    """
+    check_sentences("prompt", prompt)
+    padded = (prompt == padding).any(1)
+    if _readable(prompt) and padded.any():
+        rows = padded.nonzero().flatten().tolist()
+        raise ValueError(
+            f"all prompts must have one length, but the rows {rows} contain padding"
+        )
+
+
+def check_logits(logits: Tensor, tokens: Tensor) -> None:
+    """Refuse logits of a decoder step that are not one row for each token."""
+    if logits.ndim != 2 or logits.shape[0] != tokens.shape[0]:
+        raise ValueError(
+            f"a step with {tokens.shape[0]} tokens must return logits of shape "
+            f"({tokens.shape[0]}, vocabulary), not {tuple(logits.shape)}"
+        )
 
 
 def check_penalties(
     length_penalty: float, coverage_penalty: float, max_length: int
 ) -> None:
-    """Refuse penalties of a search that are negative, or too large for scores in float32."""
+    """Refuse penalties that are negative, or too large for scores in float32."""
     check_at_least_zero(
         length_penalty=length_penalty, coverage_penalty=coverage_penalty
     )
@@ -475,68 +726,6 @@ def check_coverage(weights: Tensor | None, mask: Tensor | None) -> Tensor:
     return weights
 
 
-def check_logits(logits: Tensor, tokens: Tensor) -> None:
-    """Refuse logits of a decoder step that are not one row for each token."""
-    if logits.ndim != 2 or logits.shape[0] != tokens.shape[0]:
-        raise ValueError(
-            f"a step with {tokens.shape[0]} tokens must return logits of shape "
-            f"({tokens.shape[0]}, vocabulary), not {tuple(logits.shape)}"
-        )
-
-
-def check_same_batch(key: Tensor, value: Tensor) -> None:
-    """Refuse keys and values whose leading axes differ (ValueError)."""
-    if key.shape[:-2] != value.shape[:-2]:
-        raise ValueError(
-            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
-            f"{tuple(value.shape[:-2])}"
-        )
-
-
-def check_relative(rule: object) -> None:
-    """Refuse a rule that does not promise to depend on i − j alone (ValueError)."""
-    if not getattr(rule, "relative", False):
-        raise ValueError(
-            f"tiles share one mask, which needs a rule that depends on i − j alone and says "
-            f"so by `relative`, not {rule!r}: PatternAttention takes any rule"
-        )
-
-
-def check_integers(**numbers: Any) -> None:
-    """Refuse what is not an integer (TypeError)."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(
-            number, int | Integral | torch.SymInt
-        ):
-            raise TypeError(f"{name} must be an integer, not {number!r}")
-
-
-def check_seed(seed: int) -> None:
-    """Refuse a seed that is not an integer (TypeError) or is negative (ValueError)."""
-    check_integers(seed=seed)
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, not {seed}")
-
-
-def check_fraction(fraction: float) -> None:
-    """Refuse what is not a number (TypeError), or not between 0 and 1 (ValueError)."""
-    check_real(fraction=fraction)
-    if not 0 < fraction < 1:
-        raise ValueError(f"fraction must lie between 0 and 1, but is {fraction}")
-
-
-@contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """Name the ``extra`` that installs a library whose import fails inside this block."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'{error.name} is not installed: pip install "companion[{extra}]"',
-            name=error.name,
-        ) from error
-
-
 def check_top_p(top_p: float) -> None:
     """Refuse a probability to keep that is not above 0 and at most 1."""
     check_real(top_p=top_p)
@@ -544,200 +733,30 @@ def check_top_p(top_p: float) -> None:
         raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
 
 
-def check_longest(mask: Tensor, limit: int) -> None:
-    """Refuse a sentence of more than ``limit`` words; not when compiled."""
-    if mask.shape[1] <= limit or torch.compiler.is_compiling():
-        return
-    if mask[:, limit:].any():
-        raise ValueError(
-            f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
-        )
-
-
-def check_sentences(name: str, tokens: Tensor) -> None:
-    """Refuse tokens that are not integers (TypeError), one sentence a row (ValueError)."""
-    _check_integers(name, tokens)
-    if tokens.ndim != 2:
-        raise ValueError(
-            f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
-        )
-
-
-def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
-    """Refuse tokens that are not integers (TypeError) or not in the vocabulary (ValueError).
-
-    Their numbers are read on a CPU alone, and not in a compiled graph.
-    """
-    _check_integers(name, tokens)
-    if tokens.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    if not tokens.numel():
-        return
-    smallest, largest = (int(x) for x in tokens.aminmax())
-    if smallest < 0 or largest >= vocabulary_size:
-        raise ValueError(
-            f"{name} run from {smallest} to {largest}, but the vocabulary has the "
-            f"{vocabulary_size} entries 0 to {vocabulary_size - 1}"
-        )
-
-
-def check_positions(
-    embedded: Tensor, first: int | Tensor, table: int | None = None
-) -> None:
-    """Refuse vectors that are not ``(b, n, d)``, and positions below 0 or beyond a table.
-
-    ``first`` is the position of the first vector, one number or ``(b,)``. The numbers of
-    a tensor are read on a CPU alone, and not in a compiled graph.
-    """
-    if embedded.ndim != 3:
-        raise ValueError(
-            f"embedded needs a shape (batch, length, features), not {tuple(embedded.shape)}"
-        )
-    smallest, largest = _range_of_first(embedded, first)
-    last = largest + embedded.shape[1] - 1
-    if smallest < 0 or (table is not None and last >= table):
-        known = (
-            "the first position is 0"
-            if table is None
-            else f"the table has {table}, 0 to {table - 1}"
-        )
-        raise ValueError(f"positions {smallest} to {last} are asked for, but {known}")
-
-
-def _range_of_first(embedded: Tensor, first: int | Tensor) -> tuple[int, int]:
-    """The smallest and largest first position; 0 where reading them would cost a wait."""
-    if not isinstance(first, Tensor):
-        check_integers(first=first)
-        return first, first
-    _check_integers("first", first)
-    if first.shape != embedded.shape[:1]:
-        raise ValueError(
-            f"first of shape {tuple(first.shape)} does not fit {embedded.shape[0]} rows"
-        )
-    if first.device.type != "cpu" or torch.compiler.is_compiling() or not first.numel():
-        return 0, 0
-    smallest, largest = first.aminmax()
-    return int(smallest), int(largest)
-
-
-def check_gain(gain: float) -> None:
-    """Refuse a gain that is not above 0, as where dropout leaves nothing (ValueError)."""
-    if not gain > 0:
-        raise ValueError(
-            f"the gain must be above 0, not {gain}: dropout must be below 1"
-        )
-
-
-def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
-    """Refuse a sequence with more positions than a mechanism has scores for (ValueError)."""
-    if length > longest:
-        raise ValueError(
-            f"the {name} has {length} positions, but {owner} has scores for {longest} only"
-        )
-
-
-def check_heads(query: Tensor, heads: int | None) -> None:
-    """Refuse queries without an axis of this many heads (ValueError)."""
-    if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):
-        raise ValueError(
-            f"a query of shape {tuple(query.shape)} has no axis of {heads} heads"
-        )
-
-
-def check_table_positions(position: Tensor, length: int) -> None:
-    """Refuse positions outside a table (ValueError); on a GPU or compiled, PyTorch's own error."""
-    if (
-        position.device.type != "cpu"
-        or torch.compiler.is_compiling()
-        or not position.numel()
-    ):
-        return
-    low, high = (int(x) for x in position.aminmax())
-    if low < 0 or high >= length:
-        raise ValueError(
-            f"query_position is {low} to {high}, but the table has positions 0 to {length - 1}"
-        )
-
-
-def check_odd_width(widths: Sequence[int]) -> None:
-    """Refuse even widths of convolutions, which have no middle (ValueError)."""
-    for width in widths:
-        if width % 2 == 0:
-            raise ValueError(
-                f"the encoder's blocks need an odd width, but one has {width}"
-            )
-
-
-def check_token_size(embedding_size: int, sizes: Sequence[int]) -> None:
-    """Refuse decoder layers built for embeddings of another size (ValueError)."""
-    if set(sizes) != {embedding_size}:
-        raise ValueError(
-            f"tokens have {embedding_size} features, but those of the layers have {sizes}"
-        )
-
-
-def check_same_scale(scales: Sequence[float]) -> None:
-    """Refuse decoder layers of different ``sum_scale``, because they share their values."""
-    if len(set(scales)) != 1:
-        raise ValueError(f"the layers need one sum_scale, not {scales}")
-
-
-def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
-    """The features of one head: ``size``, or its part of ``d_model``.
-
-    Raises:
-        TypeError, ValueError: the size is not an integer or below 1; or there is none, and
-            ``d_model`` is not divisible by the number of heads.
-    """
-    if size is not None:
-        check_positive(**{name: size})
-        return size
-    if d_model % heads:
-        raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
-    return d_model // heads
-
-
-def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
-    """Refuse keys that were not projected to as many heads for queries like these."""
-    if key.ndim != query.ndim + 1 or key.shape[-3] != heads:
-        raise ValueError(
-            f"keys of shape {tuple(key.shape)} do not fit {heads} heads and a query of shape "
-            f"{tuple(query.shape)}: key and value are what project returned"
-        )
-
-
-def check_prompt(prompt: Tensor, padding: int) -> None:
-    """Refuse a prompt with padding, which a language model would read as a token.
-
-    On a GPU, which would have to be waited for, and under ``torch.compile`` it is not
-    looked for.
-    """
-    check_sentences("prompt", prompt)
-    if prompt.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    if (prompt == padding).any():
-        rows = (prompt == padding).any(1).nonzero().flatten().tolist()
-        raise ValueError(
-            f"all prompts must have one length, but the rows {rows} contain padding"
-        )
+# Losses and training
 
 
 def check_same_shape(**tensors: Tensor) -> None:
-    """Refuse tensors of different shapes, which broadcasting might hide (ValueError)."""
+    """Refuse tensors of different shapes, which broadcasting might hide."""
     if len({x.shape for x in tensors.values()}) > 1:
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in tensors.items())
         raise ValueError(f"one shape is needed, but there are {shapes}")
 
 
+def check_weight(name: str, weight: float) -> None:
+    """Refuse a weight of a term of a loss that is below 0 or not finite."""
+    check_at_least_zero(**{f"the weight of the {name}": weight})
+
+
 def check_smoothing(epsilon: float) -> None:
-    """Refuse a weight of the uniform distribution that is not at least 0 and below 1."""
+    """Refuse a weight of the uniform distribution below 0, or not below 1."""
     check_real(epsilon=epsilon)
     if not 0 <= epsilon < 1:
         raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
 
 
 def check_clip(clip: float) -> None:
-    """Refuse a largest norm of the gradient that is not above 0; infinity is allowed."""
+    """Refuse a maximum gradient norm that is not above 0; infinity is allowed."""
     check_real(clip=clip)
     if not clip > 0:
         raise ValueError(f"clip must be above 0, not {clip}")
@@ -751,10 +770,16 @@ def check_warmup(warmup: int, steps: int) -> None:
         raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")
 
 
-def check_causal(attention: nn.Module, where: str) -> None:
-    """Refuse an attention that may attend to later positions."""
-    if not getattr(attention, "causal", False):
-        raise ValueError(
-            f"the {type(attention).__name__} of {where} is not causal: build it with "
-            f"causal=True, or use CausalAttention"
-        )
+# Extras
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Name the ``extra`` that installs a library whose import fails in this block."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'{error.name} is not installed: pip install "companion[{extra}]"',
+            name=error.name,
+        ) from error

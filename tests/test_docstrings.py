@@ -99,8 +99,9 @@ def first_sentence(text):
 def arguments(value):
     """What a caller passes, without ``self``; nothing where the constructor is inherited."""
     if inspect.isclass(value):
-        protocol = getattr(value, "_is_protocol", False)  # its __init__ is a placeholder
-        if protocol or "__init__" not in vars(value) or issubclass(value, tuple):
+        if "__init__" not in vars(value) or issubclass(value, tuple):
+            return []
+        if getattr(value, "_is_protocol", False):  # its constructor is a placeholder
             return []
         value = value.__init__
     names = list(inspect.signature(value).parameters)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_heads, check_inputs, check_kind, check_positive
+from companion._checks import check_head_axis, check_inputs, check_kind, check_positive
 from companion.attention.base import Attention
 
 
@@ -102,7 +102,7 @@ class PerHead(Attention):
     ) -> Iterator[tuple[Attention, tuple[Any, ...]]]:
         """Each attention with the inputs of its head, of which the last are query positions."""
         number = len(self.attentions)
-        check_heads(query, number)
+        check_head_axis(query, number)
         *tensors, position = query, *others
         columns = [_split(x, number, -3) for x in tensors]
         rows = zip(*columns, _split(position, number, -2), strict=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from companion._checks import (
     check_inputs,
     check_last_positions,
-    check_same_batch,
+    check_same_leading_axes,
     check_sequence,
     query_positions,
 )
@@ -150,7 +150,7 @@ class TiledAttention(PatternAttention, ABC):
         """The context of each query, by tiles; zero where everything is masked."""
         check_inputs(query, key, value)
         shape = check_sequence(query, key, mask)
-        check_same_batch(key, value)
+        check_same_leading_axes(key, value)
         if query_position is not None or not shape[-1] or needs_definition():
             return self.attend(query, key, value, mask, query_position)[0]
         check_last_positions(*shape[-2:])

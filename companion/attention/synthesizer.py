@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import (
-    check_heads,
+    check_head_axis,
     check_independent,
     check_inputs,
     check_kind,
@@ -79,7 +79,7 @@ class Synthesizer(Attention, ABC):
         """The scores, without the batch where they do not depend on it."""
         keys = key.shape[-2]
         check_max_length("sequence", keys, "the synthesizer", self.max_length)
-        check_heads(query, self.heads)
+        check_head_axis(query, self.heads)
         if query_position is not None:
             query_position = query_positions(query, keys, query_position)
             check_table_positions(query_position, self.max_length)

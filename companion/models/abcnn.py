@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from companion._checks import (
-    check_longest,
+    check_longest_sentence,
     check_padding,
     check_pairs,
     check_positive,
@@ -223,7 +223,7 @@ class ABCNN1(BCNN):
     ) -> Float[Tensor, "b m d"]:
         """One vector a word, from its scores with the n words of the other sentence."""
         limit = self.W_0.shape[1]
-        check_longest(other, limit)
+        check_longest_sentence(other, limit)
         return functional.linear(scores[..., :limit], self.W_0[:, : scores.shape[-1]])
 
 
