@@ -226,7 +226,7 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
     """Refuse a mask that is not boolean (TypeError) or does not fit the scores.
 
     A mask has the scores' axes, each of their size or 1, or is one ``(q, k)`` or
-    ``(k,)`` for all. A ``(b, k)`` mask of a batch with b = q would be read as ``(q, k)``.
+    ``(k,)`` for all. A ``(b, k)`` mask with b = q would be read as ``(q, k)``.
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         found = (

@@ -151,7 +151,7 @@ class TiledAttention(PatternAttention, ABC):
         check_inputs(query, key, value)
         shape = check_sequence(query, key, mask)
         check_same_leading_axes(key, value)
-        if query_position is not None or not shape[-1] or needs_definition():
+        if query_position is not None or 0 in shape[-2:] or needs_definition():
             return self.attend(query, key, value, mask, query_position)[0]
         check_last_positions(*shape[-2:])
         query, key, value = _with_one_dtype(query, key, value)
