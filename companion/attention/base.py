@@ -178,7 +178,7 @@ def reset_uniform(parameter: Tensor) -> Tensor:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """A block in which autocast is off; the meta device, for one, never has it on."""
+    """A block in which autocast is off; the meta device has no autocast."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()

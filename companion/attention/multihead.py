@@ -124,7 +124,7 @@ class MultiHeadAttention(nn.Module):
             key, value: what :meth:`project` returned.
             mask: boolean, ``True`` = may attend; ``(*b, q, k)`` or ``(q, k)`` for all
                 heads, or ``(*b, h, q, k)`` for each.
-            query_position: where the queries stand among the keys' positions.
+            query_position: the positions of the queries among the keys.
 
         Raises:
             ValueError: sizes do not fit, the source is empty, or the mask does not fit.

@@ -1,4 +1,4 @@
-"""Questions about number words that no single word answers: words must be compared.
+"""Questions about number words that can only be answered by comparing words.
 
 In :func:`larger` the words to compare are always at the same positions. In
 :func:`shared` they may be anywhere, and only their content identifies them.

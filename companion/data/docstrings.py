@@ -1,4 +1,4 @@
-"""Which library does a docstring come from? Real documents that are on every machine.
+"""Docstrings of Python libraries, to classify by library: real documents on every machine.
 
 The docstrings of Python itself, NumPy, PyTorch and Matplotlib are read from their files
 without importing them. What would identify the library at once is deleted: its name,

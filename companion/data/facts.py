@@ -1,10 +1,11 @@
 """Cloze questions in French on English documents about real facts.
 
-Where do people pay in euros and speak French? The facts are CLDR's, the data on countries
-that come with Babel: the currencies of a territory and the languages spoken there. A
-document describes four territories in English under the markers @1 to @4, which are
-shuffled for each document, so that prior knowledge is useless and the answer must be read
-from the text. The question is French and shares hardly any word with the document.
+In which territory is the euro the currency and French spoken? The facts are those of
+CLDR, the data on countries that come with Babel: the currencies of a territory and the
+languages spoken there. A document describes four territories in English under the
+markers @1 to @4, which are shuffled for each document, so that prior knowledge is
+useless and the answer must be read from the text. The question is French and has hardly
+a word in common with the document.
 
 The facts depend on the installed Babel: version 2.18 contains CLDR 47.
 """

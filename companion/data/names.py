@@ -1,4 +1,4 @@
-"""Does this description belong to this name? Pairs of short texts that share few words.
+"""Names and descriptions from Python libraries, in pairs with few words in common.
 
 The name is that of a function, class or module of a library, in words, and the
 description is the start of its docstring: ("to", "polygons") and ("convert", "this",

@@ -1,4 +1,4 @@
-"""Number words of one language in another: unlimited real language, exactly checkable.
+"""Number words and their translations: unlimited real language, exactly checkable.
 
 An English number becomes French words ("ninety-seven", *quatre vingt dix sept*: two words
 become four) or German letters ("twenty-three", *dreiundzwanzig*: tens and units change

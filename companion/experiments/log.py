@@ -1,4 +1,4 @@
-"""The records of a training as curves in TensorBoard."""
+"""The measurements of a training as curves in TensorBoard."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Token embeddings."""
+"""Token embeddings, with a zero vector for padding, optionally scaled by √d."""
 
 import torch
 from jaxtyping import Float, Int

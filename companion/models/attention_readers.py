@@ -1,4 +1,4 @@
-"""Readers answer a question with a word of a document, to which attention points."""
+"""Reading comprehension: attention to the words of a document answers a cloze question."""
 
 from abc import ABC, abstractmethod
 

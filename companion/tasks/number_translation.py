@@ -1,4 +1,4 @@
-"""How chapters 5, 6 and 11 compare models: one task, one baseline, one table."""
+"""Translation of number words: the task, baseline and table of chapters 5, 6 and 11."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, and the state from which a training resumes."""
+"""Checkpoints: the state to resume a training from, in files that are never partial."""
 
 import glob
 import io

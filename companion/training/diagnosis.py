@@ -1,4 +1,4 @@
-"""Where numbers stop being finite, once a training step has failed."""
+"""Find the first numbers that are not finite, once a training step has failed."""
 
 from collections.abc import Callable
 from contextlib import suppress

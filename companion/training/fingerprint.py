@@ -1,4 +1,4 @@
-"""The kinds and settings of all parts of a training, to tell it from another one."""
+"""The types and settings of all parts of a training, to recognise it on resumption."""
 
 from collections.abc import Mapping
 from functools import partial

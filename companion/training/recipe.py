@@ -1,4 +1,4 @@
-"""How the small models of the chapters are trained."""
+"""The training recipe of the small models of the chapters: optimiser and schedule."""
 
 from collections.abc import Callable
 from typing import Any
