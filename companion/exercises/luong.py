@@ -1,4 +1,4 @@
-"""The exercises of chapter 5: the score general, local-p's centres and its weights."""
+"""The exercises of chapter 5: the general score, local-p's centres and its weights."""
 
 import torch
 from torch import Tensor
