@@ -141,7 +141,9 @@ class MultiHeadAttention(nn.Module):
         return self._split(self.W_Q(query))
 
     def _split(self, features: Float[Tensor, "*b n hd"]) -> Float[Tensor, "*b h n d"]:
-        return features.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        *batch, size = features.shape
+        heads = features.view(*batch, self.heads, size // self.heads)  # (*b, n, h, d)
+        return heads.transpose(-3, -2)
 
     def _for_heads(
         self,

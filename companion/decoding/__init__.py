@@ -5,6 +5,7 @@
 
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses, StepFunction
+from companion.decoding.layout import for_inference
 from companion.decoding.sampling import greedy, sample
 from companion.decoding.state import (
     DecoderStep,
@@ -23,6 +24,7 @@ __all__ = [
     "StepFunction",
     "beam_search",
     "extend_cache",
+    "for_inference",
     "greedy",
     "map_state",
     "sample",

@@ -38,6 +38,9 @@ class Residual(nn.Module, ABC):
     ) -> Float[Tensor, "*b d"]:
         """The output, from the input ``x`` and the sub-layer's output ``change``."""
 
+    def _dropped(self, change: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        return self.dropout(change) if self.training else change
+
     @abstractmethod
     def final_norm(self) -> nn.Module:
         """The module after the last layer of a stack."""
@@ -67,7 +70,7 @@ class PostNorm(Residual):
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
         """``LayerNorm(x + Dropout(change))``."""
-        return self.norm(x + self.dropout(change))
+        return self.norm(x + self._dropped(change))
 
     def final_norm(self) -> nn.Module:
         """The identity: the last sum is normalised already."""
@@ -99,7 +102,7 @@ class PreNorm(Residual):
         self, x: Float[Tensor, "*b d"], change: Float[Tensor, "*b d"]
     ) -> Float[Tensor, "*b d"]:
         """``x + Dropout(change)``."""
-        return x + self.dropout(change)
+        return x + self._dropped(change)
 
     def final_norm(self) -> nn.Module:
         """One last LayerNorm."""

@@ -11,7 +11,7 @@ from measure import compare, setting
 from torch import Tensor, nn
 
 from companion.data.vocabulary import BOS, EOS, PAD
-from companion.decoding import greedy
+from companion.decoding import for_inference, greedy
 from companion.layers.positional_encoding import sinusoids
 from companion.models import Transformer, share_embeddings
 
@@ -95,6 +95,7 @@ def race(name: str, sizes: tuple, batch: int, goal: str) -> None:
     ours = Transformer(VOCABULARY, VOCABULARY, *sizes, dropout=0.0).eval()
     share_embeddings(ours)
     theirs = marian(ours)
+    for_inference(ours)
     source = torch.randint(EOS + 2, VOCABULARY, (batch, SOURCE))
     forbidden = torch.tensor([PAD, EOS])
 
