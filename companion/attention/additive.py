@@ -110,7 +110,7 @@ class LocationSensitive(Additive):
         """The keys ``U h_j + L f_ij + b``, where f_i are the features of α_{i−1}.
 
         Args:
-            key: what :meth:`project` returned.
+            key: what ``project`` returned.
             previous: the attention weights of the step before.
 
         Raises:

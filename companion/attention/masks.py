@@ -157,7 +157,7 @@ class block_ends(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class _Pair(Rule):
+class Combination(Rule):
     """A rule made of two others; it is relative if both of them are."""
 
     first: RuleFunction
@@ -171,7 +171,7 @@ class _Pair(Rule):
 
 
 @dataclass(frozen=True)
-class union(_Pair):  # noqa: N801
+class union(Combination):  # noqa: N801
     """Position i attends to j where at least one of two rules allows it.
 
     Args:
@@ -187,7 +187,7 @@ class union(_Pair):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class intersection(_Pair):  # noqa: N801
+class intersection(Combination):  # noqa: N801
     """Position i attends to j where both of two rules allow it.
 
     Args:
@@ -203,7 +203,7 @@ class intersection(_Pair):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class difference(_Pair):  # noqa: N801
+class difference(Combination):  # noqa: N801
     """Position i attends to j where the first rule allows it and the second does not.
 
     Args:

@@ -40,7 +40,7 @@ def beam_search(
         score(Y) = log p(Y | X) / ((5 + |Y|) / 6)^length_penalty
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    |Y| counts the tokens, ``<eos>`` included. α_ij is the weight of source position j
+    ``|Y|`` counts the tokens, ``<eos>`` included. α_ij is the weight of source position j
     at step i, and j runs over the positions that ``mask`` names, or over all. Partial
     hypotheses, which all have the same length, are compared by log p alone.
 

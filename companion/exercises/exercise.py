@@ -11,7 +11,7 @@ from torch import Tensor
 
 #: A reader's function, or the solution.
 Answer = Callable[..., Any]
-#: Its arguments by name: tensors, and sometimes numbers.
+#: Its arguments by name, tensors and sometimes numbers.
 Inputs = dict[str, Any]
 #: Solutions with one mistake each, by the text that explains it.
 Mistakes = Mapping[str, Answer]

@@ -62,7 +62,7 @@ class Copying:
                 f"the passages must have one length, at least 2, not {sorted(lengths)}"
             )
         check_positive(gap=gap)
-        #: the vocabulary: the characters of the training passages, and ``SEPARATOR``
+        #: the vocabulary, which has the characters of the training passages, and ``SEPARATOR``
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])
         self.train_passages, self.test_passages = train, test
         self.length, self.gap = lengths.pop(), gap

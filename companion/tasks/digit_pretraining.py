@@ -15,7 +15,7 @@ from companion.training import recipe
 from companion.training.losses import Loss, Record, to_float32
 
 BACKGROUND = len(NAMES)  #: the class of a region without a digit
-BACKGROUND_WEIGHT = 0.1  #: the weight of such a region in the loss: there are many
+BACKGROUND_WEIGHT = 0.1  #: its weight in the loss, since there are so many
 _BATCH_SIZE = 16
 
 

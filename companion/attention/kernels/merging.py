@@ -15,7 +15,7 @@ _FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 _flash: Any = getattr(torch.ops.aten, _FLASH, None)
 _flash_backward: Any = getattr(torch.ops.aten, _FLASH + "_backward", None)
 
-#: Tiles, and what is added to their scores: 0, or −∞ where a key is masked.
+#: Tiles, and what is added to their scores, which is 0, or −∞ where a key is masked.
 BiasedTiles = tuple[Tiles, Float[Tensor, "_ _ _ _"] | None]
 
 
