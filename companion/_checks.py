@@ -156,15 +156,6 @@ def check_same_features(query: Tensor, key: Tensor) -> None:
         )
 
 
-def check_same_leading_axes(key: Tensor, value: Tensor) -> None:
-    """Refuse keys and values whose leading axes differ."""
-    if key.shape[:-2] != value.shape[:-2]:
-        raise ValueError(
-            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
-            f"{tuple(value.shape[:-2])}"
-        )
-
-
 def check_size(name: str, tensor: Tensor, size: int) -> None:
     """Refuse a tensor whose last axis is not of the announced size."""
     if tensor.shape[-1] != size:
@@ -173,19 +164,28 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
         )
 
 
-def check_sequence(query: Tensor, key: Tensor, mask: Tensor | None) -> torch.Size:
+def check_sequence(
+    query: Tensor, key: Tensor, mask: Tensor | None, value: Tensor | None = None
+) -> torch.Size:
     """The shape of self-attention's scores: queries and keys differ only in length.
 
     Raises:
-        ValueError: they differ in more than their length, or the mask does not fit.
+        ValueError: they differ in more than their length, the values have another batch,
+            or the mask does not fit.
         TypeError: the mask is not boolean.
     """
+    check_inputs(query, key, value)
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))
     check_same_features(query, key)
     if query.shape[:-2] != key.shape[:-2]:
         raise ValueError(
             f"query and key may differ only in length, but have shapes "
             f"{tuple(query.shape)} and {tuple(key.shape)}"
+        )
+    if value is not None and key.shape[:-2] != value.shape[:-2]:
+        raise ValueError(
+            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
+            f"{tuple(value.shape[:-2])}"
         )
     if mask is not None:
         check_mask(mask, shape)
@@ -305,7 +305,8 @@ def check_causal(attention: nn.Module, where: str) -> None:
     if not getattr(attention, "causal", False):
         raise ValueError(
             f"the {type(attention).__name__} of {where} is not causal: build it with "
-            f"causal=True, or use CausalAttention"
+            f"causal=True, even if its rule masks later keys already, or use "
+            f"CausalAttention"
         )
 
 
@@ -335,6 +336,9 @@ def query_positions(
 ) -> Int[Tensor, "*b q"]:
     """The position of each query among the keys; by default the last ones.
 
+    Given positions have one axis, for all, or as many as the queries' leading axes; an
+    axis may have size 1.
+
     Raises:
         TypeError: the positions are not integers.
         ValueError: they do not fit the queries; or none are given, and there are more
@@ -346,14 +350,15 @@ def query_positions(
     _check_integer_tensor("query_position", position)
     full = query.shape[:-1]
     axes = position.ndim
-    if not 1 <= axes <= len(full) or not _fits(
+    if axes not in (1, len(full)) or not _fits(
         position.shape, full[len(full) - axes :]
     ):
         raise ValueError(
             f"query_position of shape {tuple(position.shape)} does not fit queries of "
-            f"shape {tuple(query.shape)}: it is (q,) or (b, q)"
+            f"shape {tuple(query.shape)}: it is (q,) or has as many axes as the queries' "
+            f"leading axes, for heads position[:, None]"
         )
-    return position
+    return position.expand(*position.shape[:-1], full[-1])
 
 
 def check_positions(

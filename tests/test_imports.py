@@ -324,3 +324,9 @@ def test_no_name_of_the_first_edition_is_left(path):
 def test_the_search_for_old_names_itself(text):
     assert identifiers(text) & {"Look", "look"}
     assert identifiers(f"{text!r}  # look") == set()
+
+
+@pytest.mark.parametrize("module", sorted(FACADES - {"companion"}))
+def test_dir_lists_the_names_that_are_imported_at_their_first_use(module):
+    facade = importlib.import_module(module)
+    assert set(getattr(facade, "__all__", ())) <= set(dir(facade))

@@ -57,7 +57,8 @@ class Attention(nn.Module, ABC):
     batch; attention heads are one more such axis.
 
     ``query_position`` holds the position of each query among the positions of the keys:
-    integers ``(q,)`` or ``(b, q)``. By default the queries are the last positions, as in
+    integers ``(q,)``, or as many axes as the queries' leading axes, ``(*b, q)``, each of
+    its size or 1. By default the queries are the last positions, as in
     decoding with a KV cache. Mechanisms whose weights do not depend on it ignore it.
 
     Example:
@@ -74,6 +75,7 @@ class Attention(nn.Module, ABC):
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
+    settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -147,7 +149,9 @@ class Attention(nn.Module, ABC):
             query: what is compared with the keys.
             key, value: what :meth:`project` returned.
             mask: boolean, ``True`` = may attend: ``(*b, q, k)``, where an axis may have
-                size 1, or ``(q, k)``. Write a source mask ``(b, k)`` as ``mask[:, None]``.
+                size 1, or ``(q, k)``. Write a source mask ``(b, k)`` as ``mask[:, None]``,
+                and a ``(q, k)`` one for a batch as ``mask[None]``: with b = q, it is
+                refused as ambiguous.
             query_position: the position of each query among those of the keys.
 
         Raises:
@@ -156,6 +160,10 @@ class Attention(nn.Module, ABC):
         """
         return self.attend(query, key, value, mask, query_position)[0]
 
+    def extra_repr(self) -> str:
+        """The settings, for ``print``."""
+        return show_settings(self, *self.settings)
+
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies and pickles, without the methods that a recording shadows."""
         return {
@@ -163,6 +171,11 @@ class Attention(nn.Module, ABC):
             for name, value in vars(self).items()
             if not getattr(value, "records_weights", False)
         }
+
+
+def show_settings(module: nn.Module, *names: str) -> str:
+    """Attributes of a module as ``name=value, …``."""
+    return ", ".join(f"{name}={getattr(module, name)!r}" for name in names)
 
 
 def uniform_parameter(*sizes: int) -> nn.Parameter:

@@ -3,6 +3,7 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from companion._checks import check_sequence
 from companion.attention import masks
 from companion.attention.functional import dot_product_attention
 from companion.attention.sparse import PatternAttention
@@ -29,6 +30,8 @@ class CausalAttention(PatternAttention):
                 [1, 1, 1, 1]], dtype=torch.int32)
     """
 
+    settings = ()
+
     def __init__(self) -> None:
         super().__init__(masks.causal())
         self.causal = True
@@ -43,5 +46,6 @@ class CausalAttention(PatternAttention):
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query, by the fused kernel; zero where everything is masked."""
         if mask is None and query_position is None:
+            check_sequence(query, key, None, value)
             return dot_product_attention(query, key, value, causal=True)
         return super().forward(query, key, value, mask, query_position)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-from companion._checks import check_inputs, check_last_positions, check_sequence
+from companion._checks import check_last_positions, check_sequence
 from companion.attention import masks
 from companion.attention.kernels.block_masks import Order, find_blocks
 from companion.attention.masks import RuleFunction
@@ -76,11 +76,10 @@ class FlexAttention(PatternAttention):
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query, without the empty blocks; zero where everything is masked."""
-        check_inputs(query, key, value)
-        empty = not query.numel() or not key.shape[-2]
+        *batch, queries, keys = check_sequence(query, key, mask, value)
+        empty = not query.numel()
         if empty or query_position is not None or needs_definition():
             return self.attend(query, key, value, mask, query_position)[0]
-        *batch, queries, keys = check_sequence(query, key, mask)
         check_last_positions(queries, keys)
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
@@ -124,6 +123,8 @@ class FlexAtrous(FlexAttention):
         tensor([0.5000, 0.0000, 0.5000, 0.0000])
     """
 
+    settings = ("rate", "causal")
+
     def __init__(self, rate: int, causal: bool = False):
         super().__init__(masks.atrous(rate), causal)
         self.rate = rate
@@ -154,6 +155,8 @@ class FlexSparse(FlexAttention):
         >>> FlexSparse(radius=1, rate=2).weights(x, x)[0]
         tensor([0.2500, 0.2500, 0.2500, 0.0000, 0.2500, 0.0000])
     """
+
+    settings = ("radius", "rate", "causal")
 
     def __init__(self, radius: int, rate: int, causal: bool = False):
         near = masks.local(radius)

@@ -46,6 +46,8 @@ class GumbelSoftmax(Attention):
         torch.Size([2, 1, 8])
     """
 
+    settings = ("temperature",)
+
     def __init__(
         self,
         attention: Attention,

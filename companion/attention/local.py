@@ -104,6 +104,7 @@ class LocalWindow(Attention, ABC):
 
     uses_key_position = True
     has_own_mask = True
+    settings = ("radius",)
 
     def __init__(self, attention: Attention, radius: int):
         super().__init__()

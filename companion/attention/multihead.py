@@ -15,7 +15,7 @@ from companion._checks import (
     check_size,
     head_size,
 )
-from companion.attention.base import Attention
+from companion.attention.base import Attention, show_settings
 from companion.attention.causal import CausalAttention
 from companion.attention.scores import ScaledDot
 
@@ -123,8 +123,10 @@ class MultiHeadAttention(nn.Module):
             query: not yet projected.
             key, value: what :meth:`project` returned.
             mask: boolean, ``True`` = may attend; ``(*b, q, k)`` or ``(q, k)`` for all
-                heads, or ``(*b, h, q, k)`` for each.
-            query_position: the positions of the queries among the keys.
+                heads, or ``(*b, h, q, k)`` for each. Write a ``(q, k)`` mask for a batch
+                as ``mask[None]``: with b = q, it is refused as ambiguous.
+            query_position: the positions of the queries among the keys, ``(q,)`` or
+                ``(*b, q)``.
 
         Raises:
             ValueError: sizes do not fit, the source is empty, or the mask does not fit.
@@ -135,6 +137,10 @@ class MultiHeadAttention(nn.Module):
             self._queries(query), key, value, mask, query_position
         )  # (*b, h, q, v)
         return self.W_O(context.transpose(-3, -2).flatten(-2))  # (*b, q, s)
+
+    def extra_repr(self) -> str:
+        """The number of heads, for ``print``."""
+        return show_settings(self, "heads")
 
     def _queries(self, query: Float[Tensor, "*b q s"]) -> Float[Tensor, "*b h q d"]:
         check_size("query", query, self.W_Q.in_features)

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from torch import Tensor, nn
 
 from companion.attention.base import Attention
+
+_METHODS = ("weights", "attend", "forward")
+_lock = Lock()  # of the recorders of all modules
 
 
 @contextmanager
@@ -18,7 +22,8 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     even where its ``forward`` is fused. Outside the block nothing is stored and nothing
     is slower. A module that the model holds under two names is listed under the first.
     A copy made inside the block, by ``deepcopy`` or ``torch.save``, is independent of the
-    model and is not recorded.
+    model and is not recorded. Blocks may overlap, also those of several threads: each
+    collects every call while it is open, whichever thread makes it.
 
     Args:
         model: a mechanism, or a module that holds some.
@@ -42,31 +47,64 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         if isinstance(module, Attention)
     }
     maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
-    before = {name: dict(vars(module)) for name, module in attentions.items()}
-    for name, module in attentions.items():
-        vars(module).update(_recorded_methods(module, maps[name]))
+    with _lock:
+        for name, module in attentions.items():
+            _start(module, maps[name])
     try:
         yield maps
     finally:
-        for name, module in attentions.items():
-            _restore(module, before[name])
+        with _lock:
+            for name, module in attentions.items():
+                _stop(module, maps[name])
 
 
-def _recorded_methods(
-    module: Attention, found: list[Tensor]
-) -> dict[str, Callable[..., Any]]:
-    """Methods to shadow those of a module: ``weights`` stores its result, the others use it.
+class _Recorder:
+    """Shadows the methods of one attention as long as a list collects its weights.
 
-    They are partials and not closures: a deep copy of one refers to the copied module.
+    ``weights`` stores its result, and the other methods use it. All of them are partials
+    and not closures: a deep copy of one refers to the copied module.
     """
-    methods: dict[str, Any] = {
-        "weights": partial(_store, module.weights, found),
-        "attend": partial(Attention.attend, module),
-        "forward": partial(Attention.forward, module),
-    }
-    for method in methods.values():
-        method.records_weights = True  # so that copies of the module leave it out
-    return methods
+
+    records_weights = True  # so that copies of the module leave it out
+
+    def __init__(self, module: Attention):
+        self.module = module
+        self.weights: Callable[..., Tensor] = module.weights
+        self.before = {x: vars(module)[x] for x in _METHODS if x in vars(module)}
+        self.lists: tuple[list[Tensor], ...] = ()
+
+    def collect(self, *lists: list[Tensor]) -> None:
+        """Shadow the methods for these lists; without one, they are as they were before."""
+        self.lists = lists
+        state = vars(self.module)
+        if not lists:
+            for name in (*_METHODS, "_recorder"):
+                del state[name]
+            state.update(self.before)
+            return
+        weights = self.weights
+        for found in lists:
+            weights = partial(_store, weights, found)
+        methods: dict[str, Any] = {
+            "weights": weights,
+            "attend": partial(Attention.attend, self.module),
+            "forward": partial(Attention.forward, self.module),
+        }
+        for method in methods.values():
+            method.records_weights = True
+        state.update(methods, _recorder=self)
+
+
+def _start(module: Attention, found: list[Tensor]) -> None:
+    """Collect the weights of a module in one more list."""
+    recorder = vars(module).get("_recorder") or _Recorder(module)
+    recorder.collect(*recorder.lists, found)
+
+
+def _stop(module: Attention, found: list[Tensor]) -> None:
+    """Leave a list out that was given to :func:`_start`."""
+    recorder = vars(module)["_recorder"]
+    recorder.collect(*(x for x in recorder.lists if x is not found))
 
 
 def _store(
@@ -76,11 +114,3 @@ def _store(
     result = weights(*args, **named)
     found.append(result.detach())
     return result
-
-
-def _restore(module: Attention, before: dict[str, Any]) -> None:
-    """Take back the shadowing methods; a method that was shadowed before is so again."""
-    for name in ("weights", "attend", "forward"):
-        del vars(module)[name]
-        if name in before:
-            vars(module)[name] = before[name]

@@ -114,6 +114,8 @@ class Cosine(Attention):
         tensor([[ 3.,  0., -3.]])
     """
 
+    settings = ("strength",)
+
     def __init__(self, strength: float = 1.0):
         super().__init__()
         check_above_zero(strength=strength)

@@ -9,9 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from companion._checks import (
-    check_inputs,
     check_last_positions,
-    check_same_leading_axes,
     check_sequence,
     query_positions,
 )
@@ -52,12 +50,13 @@ class PatternAttention(ScaledDot):
 
     Raises:
         ValueError: there are more queries than keys and no ``query_position``, or their
-            shapes do not fit.
+            shapes do not fit: query, key and value have the same leading axes.
 
     Example:
         >>> attention = PatternAttention(masks.fixed(3), causal=True)
         >>> x = torch.randn(1, 6, 8)
         >>> (attention.weights(x, x)[0, 5] > 0).int()
+    settings: tuple[str, ...] = ("rule", "causal")
         tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
     """
 
@@ -84,6 +83,18 @@ class PatternAttention(ScaledDot):
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
+    def attend(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*b k e"],
+        value: Float[Tensor, "*b k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
+        """Context and weights, by the definition."""
+        check_sequence(query, key, mask, value)
+        return super().attend(query, key, value, mask, query_position)
+
     ) -> Float[Tensor, "*b q k"]:
         """The softmax under the rule and the mask."""
         visible = self._visible(query, key, mask, query_position)
@@ -93,6 +104,7 @@ class PatternAttention(ScaledDot):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
+        check_sequence(query, key, mask, value)
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
@@ -127,8 +139,8 @@ class TiledAttention(PatternAttention, ABC):
     an error instead, unless that limit is set higher.
 
     Raises:
-        ValueError: as :class:`PatternAttention`; keys and values have different leading
-            axes; or the rule of a tile group does not depend on i − j alone.
+        ValueError: as :class:`PatternAttention`; or the rule of a tile group does not
+            depend on i − j alone.
         TypeError: query, key and value have different dtypes outside autocast.
     """
 
@@ -148,9 +160,7 @@ class TiledAttention(PatternAttention, ABC):
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query, by tiles; zero where everything is masked."""
-        check_inputs(query, key, value)
-        shape = check_sequence(query, key, mask)
-        check_same_leading_axes(key, value)
+        shape = check_sequence(query, key, mask, value)
         if query_position is not None or 0 in shape[-2:] or needs_definition():
             return self.attend(query, key, value, mask, query_position)[0]
         check_last_positions(*shape[-2:])
@@ -195,6 +205,8 @@ class LocalAttention(TiledAttention):
     Deviation: the article cuts no blocks; they make the products large enough to be fast.
 
     Example:
+    settings = ("radius", "causal")
+
         >>> x = torch.randn(1, 6, 8)
         >>> (LocalAttention(1).weights(x, x)[0, 3] > 0).int()
         tensor([0, 0, 1, 1, 1, 0], dtype=torch.int32)
@@ -232,6 +244,8 @@ class AtrousAttention(TiledAttention):
     Source: Su 2019.
 
     Example:
+    settings = ("rate", "causal")
+
         >>> x = torch.randn(1, 6, 8)
         >>> (AtrousAttention(2).weights(x, x)[0, 3] > 0).int()
         tensor([0, 1, 0, 1, 0, 1], dtype=torch.int32)
@@ -270,6 +284,8 @@ class SparseAttention(TiledAttention):
     Source: Su 2019.
 
     Example:
+    settings = ("radius", "rate", "causal")
+
         >>> x = torch.randn(1, 8, 4)
         >>> (SparseAttention(radius=1, rate=3).weights(x, x)[0, 3] > 0).int()
         tensor([1, 0, 1, 1, 1, 0, 1, 0], dtype=torch.int32)

@@ -44,6 +44,7 @@ class Synthesizer(Attention, ABC):
     """
 
     uses_key_position = True
+    settings = ("max_length", "heads")
 
     def __init__(self, max_length: int, heads: int | None):
         super().__init__()

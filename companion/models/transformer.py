@@ -93,7 +93,14 @@ class TransformerEncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d"]:
-        """The new vector of each position; the mask is ``(b, n, n)``, with sizes of 1, or ``(n, n)``."""
+        """The new vector of each position.
+
+        Args:
+            x: the vectors of the sequences.
+            mask: ``(b, n, n)``, where an axis may have size 1, or ``(n, n)``. Write a
+                mask ``(n, n)`` for a batch as ``mask[None]``: with b = n, it is refused
+                as ambiguous.
+        """
         query = self.attention_residual.pre_norm(x)
         attended = self.attention(query, *self.attention.project(query), mask)
         x = self.attention_residual.post_norm(x, attended)

@@ -55,3 +55,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(trainer, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All names, those that are imported at their first use included."""
+    return sorted({*globals(), *__all__})

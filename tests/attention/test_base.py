@@ -12,7 +12,24 @@ from companion._checks import (
     check_size,
     query_positions,
 )
-from companion.attention import Attention, masked_softmax
+from companion.attention import (
+    AtrousAttention,
+    Attention,
+    CausalAttention,
+    Cosine,
+    DenseSynthesizer,
+    GumbelSoftmax,
+    LocalAttention,
+    LocalM,
+    LocalP,
+    MultiHeadAttention,
+    PatternAttention,
+    RandomSynthesizer,
+    ScaledDot,
+    SparseAttention,
+    masked_softmax,
+    masks,
+)
 from companion.attention.base import reset_uniform, uniform_parameter
 from tests.reference.scalars import softmax
 
@@ -297,10 +314,28 @@ def test_queries_are_by_default_the_last_positions():
     assert query_positions(query, 3, None).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("position", [[1, 4, 2], [[1, 4, 2], [0, 3, 6]], [[1], [3]]])
+@pytest.mark.parametrize("position", [[1, 4, 2], [[1, 4, 2], [0, 3, 6]]])
 def test_positions_are_one_row_for_all_or_one_for_each_sequence(position):
     position = torch.tensor(position)
-    assert query_positions(torch.randn(2, 3, 5), 7, position) is position
+    assert torch.equal(query_positions(torch.randn(2, 3, 5), 7, position), position)
+
+
+def test_one_position_is_that_of_every_query():
+    query = torch.randn(2, 3, 5)
+    assert query_positions(query, 7, torch.tensor([4])).tolist() == [4, 4, 4]
+    found = query_positions(query, 7, torch.tensor([[1], [3]]))
+    assert found.tolist() == [[1, 1, 1], [3, 3, 3]]
+
+
+def test_positions_without_an_axis_for_the_heads_are_an_error():
+    """``(b, q)`` would be taken for ``(h, q)``, and be accepted where b = h."""
+    query, position = torch.randn(2, 2, 3, 5), torch.tensor([[0, 1, 2], [4, 5, 6]])
+    with pytest.raises(
+        ValueError, match=r"leading axes, for heads position\[:, None\]"
+    ):
+        query_positions(query, 7, position)
+    found = query_positions(query, 7, position[:, None])
+    assert torch.equal(found.expand(2, 2, 3)[:, 1], position)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -338,7 +373,9 @@ def test_more_queries_than_keys_need_explicit_positions(queries, keys):
     ):
         check_last_positions(queries, keys)
     position = torch.arange(queries)
-    assert query_positions(torch.randn(queries, 3), keys, position) is position
+    assert torch.equal(
+        query_positions(torch.randn(queries, 3), keys, position), position
+    )
 
 
 # Sizes
@@ -387,3 +424,31 @@ def test_a_parameter_is_reset_in_place_without_a_gradient():
     assert reset_uniform(parameter) is parameter
     assert parameter.is_leaf
     assert not torch.equal(parameter, before)
+
+
+# print
+
+
+@pytest.mark.parametrize(
+    ("attention", "settings"),
+    [
+        (LocalAttention(2, causal=True), "radius=2, causal=True"),
+        (AtrousAttention(3), "rate=3, causal=False"),
+        (SparseAttention(2, 3), "radius=2, rate=3, causal=False"),
+        (PatternAttention(masks.local(2)), "rule=local(radius=2), causal=False"),
+        (CausalAttention(), ""),
+        (ScaledDot(), ""),
+        (Cosine(3.0), "strength=3.0"),
+        (LocalM(Dot(), 2), "radius=2"),
+        (LocalP(Dot(), 2, 5), "radius=2"),
+        (RandomSynthesizer(7), "max_length=7, heads=None"),
+        (DenseSynthesizer(5, 7, heads=2), "max_length=7, heads=2"),
+        (GumbelSoftmax(Dot(), 0.5), "temperature=0.5"),
+        (MultiHeadAttention(8, 2), "heads=2"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_print_shows_the_settings(attention, settings):
+    first, *_ = repr(attention).replace("(\n  ", "(", 1).split("\n")
+    assert first.startswith(f"{type(attention).__name__}({settings}")
+    assert attention.extra_repr() == settings

@@ -6,6 +6,7 @@ import torch
 
 from companion.attention import (
     CausalAttention,
+    LocalAttention,
     MultiHeadAttention,
     PatternAttention,
     ScaledDot,
@@ -94,3 +95,21 @@ def test_multi_head_attention_converts_it_to_pytorch_and_its_mask_is_given_there
     future = ~dense(causal(), 5)
     expected = ours.to_torch()(x, x, x, attn_mask=future)[0]
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "attention", [CausalAttention(), PatternAttention(causal()), LocalAttention(2)]
+)
+def test_kernel_and_definition_refuse_the_same_batches(attention):
+    query, key, value = inputs(3, 3, batch=(2,))
+    calls = attention, attention.attend
+    for call in calls:
+        with pytest.raises(ValueError, match="query and key may differ only in length"):
+            call(query, key[:1], value)
+        with pytest.raises(
+            ValueError, match=r"same leading axes, not \(2,\) and \(1,\)"
+        ):
+            call(query, key, value[:1])
+    with pytest.raises(ValueError, match="query and key may differ only in length"):
+        attention.weights(query, key[:1])

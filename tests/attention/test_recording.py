@@ -1,6 +1,8 @@
 import copy
 import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 import torch
@@ -166,6 +168,37 @@ def test_nested_recordings_over_a_replaced_forward_leave_the_model_as_it_was():
     attention(query, key, value)
     assert calls == [1]
     assert "weights" not in vars(attention)
+
+
+def test_recordings_may_end_in_any_order():
+    attention, x = Dot(), torch.randn(2, 3, 5)
+    before = dict(vars(attention))
+    first, second = record_weights(attention), record_weights(attention)
+    first_maps, second_maps = first.__enter__(), second.__enter__()
+    attention(x, x, x)
+    first.__exit__(None, None, None)
+    attention(x, x, x)
+    second.__exit__(None, None, None)
+    attention(x, x, x)
+    assert len(first_maps[""]) == 1
+    assert len(second_maps[""]) == 2
+    assert dict(vars(attention)) == before
+
+
+def test_recordings_of_several_threads_leave_nothing_behind():
+    attention, x = Dot(), torch.randn(2, 3, 5)
+    before, barrier = dict(vars(attention)), Barrier(4)
+
+    def record(_):
+        barrier.wait()
+        for _ in range(20):
+            with record_weights(attention) as maps:
+                attention(x, x, x)
+            assert maps[""]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(record, range(4)))
+    assert dict(vars(attention)) == before
 
 
 # Copies

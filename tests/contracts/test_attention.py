@@ -297,6 +297,17 @@ def test_each_sequence_may_have_positions_of_its_own(row, attention):
         )
 
 
+@pytest.mark.parametrize("position", [[2], [[0], [4], [6]]])
+def test_one_position_is_that_of_every_query(row, attention, position):
+    query, source = inputs(row)
+    key, value = attention.project(source)
+    one = torch.tensor(position)
+    full = one.expand(*one.shape[:-1], QUERIES)
+    expected, weights = attention.attend(query, key, value, None, full)
+    torch.testing.assert_close(attention(query, key, value, None, one), expected)
+    torch.testing.assert_close(attention.weights(query, key, None, one), weights)
+
+
 def test_attend_returns_the_context_of_forward_and_the_weights(row, attention):
     query, source = inputs(row)
     mask = some_mask()

@@ -63,6 +63,12 @@ def test_an_attention_that_is_not_causal_is_an_error(attention):
         LanguageModel(11, [layer(LocalAttention(2, causal=True)), layer(attention)])
 
 
+def test_a_rule_that_masks_later_keys_needs_causal_true_nevertheless():
+    with pytest.raises(ValueError, match="causal=True, even if its rule masks later"):
+        LanguageModel(11, [layer(PatternAttention(strided(2)))])
+    LanguageModel(11, [layer(PatternAttention(strided(2), causal=True))])
+
+
 def test_no_layer_is_an_error():
     with pytest.raises(ValueError, match="layer"):
         LanguageModel(11, [])
