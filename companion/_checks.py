@@ -659,7 +659,9 @@ def check_gain(gain: float) -> None:
 def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
     """Refuse a target without tokens, or of another batch size than the state."""
     check_sentences("a target", target)
-    if target.shape[1] == 0 or target.shape[0] != hidden.shape[0]:
+    if target.shape[1] == 0:
+        raise ValueError(f"a target of shape {tuple(target.shape)} has no token")
+    if target.shape[0] != hidden.shape[0]:
         raise ValueError(
             f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
         )
@@ -689,6 +691,48 @@ def check_logits(logits: Tensor, tokens: Tensor) -> None:
         )
 
 
+def check_state(held: Sequence[Tensor]) -> None:
+    """Refuse the tensors of a decoder's state if the batch is not their first axis."""
+    shapes = ", ".join(str(tuple(x.shape)) for x in held)
+    if any(x.ndim == 0 for x in held) or len({len(x) for x in held}) > 1:
+        raise ValueError(
+            f"all tensors of a state need the batch as their first axis, but their shapes "
+            f"are {shapes}"
+        )
+    if not held or len(held[0]) == 0:
+        raise ValueError(
+            f"the state holds {len(held)} tensors and no sentence to generate from"
+        )
+
+
+def check_step_weights(
+    weights: Tensor | None, tokens: Tensor, earlier: Sequence[Tensor | None]
+) -> None:
+    """Refuse weights of a step that are not ``(n, k)``, or unlike the step before's.
+
+    ``earlier`` are the weights of the step before, or empty at the first step.
+    """
+    n, last = tokens.shape[0], earlier[-1] if earlier else weights
+    if (weights is None) != (last is None):
+        found = [None if x is None else tuple(x.shape) for x in (last, weights)]
+        raise ValueError(
+            f"a model returns weights at each step or at none, but here {found[0]} is "
+            f"followed by {found[1]}"
+        )
+    if weights is None or last is None:
+        return
+    if weights.ndim != 2 or weights.shape[0] != n:
+        raise ValueError(
+            f"a step with {n} tokens must return weights of shape ({n}, k), not "
+            f"{tuple(weights.shape)}"
+        )
+    if weights.shape[-1] != last.shape[-1]:
+        raise ValueError(
+            f"a step returned weights of shape {tuple(weights.shape)}, but the step before "
+            f"weights over {last.shape[-1]} positions"
+        )
+
+
 def check_penalties(
     length_penalty: float, coverage_penalty: float, max_length: int
 ) -> None:
@@ -696,7 +740,8 @@ def check_penalties(
     check_at_least_zero(
         length_penalty=length_penalty, coverage_penalty=coverage_penalty
     )
-    most = 80 / math.log((5 + max(max_length, 2)) / 6)  # e^80 still divides in float32
+    # e^80 still divides in float32; the score of a single token is divided by 1
+    most = 80 / math.log((5 + max_length) / 6) if max_length > 1 else math.inf
     if length_penalty > most:
         raise ValueError(
             f"length_penalty must be at most {most:.4g} for sentences of up to "

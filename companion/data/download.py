@@ -76,7 +76,7 @@ def _download(address: str, name: str, checksum: str, folder: str) -> Path:
 
 def _remove_abandoned(cache: Path) -> None:
     """Remove temporary files of pooch's to which no download has written for a while."""
-    for path in cache.glob("tmp*"):
+    for path in cache.glob("tmp????????"):
         with suppress(OSError):  # another process has removed it, or holds it open
             if path.is_file() and time.time() - path.stat().st_mtime > _ABANDONED:
                 path.unlink()

@@ -8,11 +8,13 @@ from torch import Tensor
 
 from companion._checks import (
     check_coverage,
+    check_integers,
     check_logits,
     check_penalties,
     check_positive,
+    check_step_weights,
 )
-from companion.data.vocabulary import EOS, PAD
+from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
@@ -32,6 +34,10 @@ def beam_search(
     length_penalty: float = 0.0,
     coverage_penalty: float = 0.0,
     mask: Bool[Tensor, "b k"] | None = None,
+    *,
+    bos: int = BOS,
+    eos: int = EOS,
+    pad: int = PAD,
 ) -> Hypotheses:
     """Extend the ``width`` most probable partial hypotheses token by token.
 
@@ -63,14 +69,16 @@ def beam_search(
         length_penalty: 0 compares log-probabilities; above 0, longer sentences gain.
         coverage_penalty: above 0, sentences that attend to every source position gain.
         mask: which source positions hold tokens; used by the coverage penalty alone.
+        bos, eos, pad: the tokens that begin, end and pad a sentence.
 
     Raises:
-        TypeError: ``width`` or ``max_length`` is not an integer, a penalty no number,
-            or ``mask`` not boolean.
+        TypeError: ``width``, ``max_length`` or a special token is not an integer, a
+            penalty no number, or ``mask`` not boolean.
         ValueError: ``width`` or ``max_length`` is below 1; a penalty is negative, not
             finite, or so large that scores would vanish or overflow; the state holds no
-            sentence; the logits are not one row a hypothesis; or there is a coverage
-            penalty, but the model returns no weights, or ``mask`` does not fit them.
+            sentence; its tensors are not one row a sentence; the logits or weights are
+            not one row a hypothesis; or there is a coverage penalty, but the model
+            returns no weights, or ``mask`` does not fit them.
         FloatingPointError: a sentence has no possible hypothesis left and none that has
             ended, or logits (with a coverage penalty, weights) of a possible hypothesis
             are NaN or +∞. The message names the sentences by their rows.
@@ -90,7 +98,8 @@ def beam_search(
     """
     check_positive(max_length=max_length, width=width)
     check_penalties(length_penalty, coverage_penalty, max_length)
-    first = first_tokens(state)
+    check_integers(bos=bos, eos=eos, pad=pad)
+    first = first_tokens(state, bos)
     alive, ended = _start(first, width), None
     asked, shared = _possible(alive), tensors(state)
     covered, coverage = None, torch.zeros_like(alive.scores)
@@ -99,6 +108,7 @@ def beam_search(
         tokens = alive.tokens.flatten()[asked]
         logits, state, weights = step(tokens, state)
         check_logits(logits, tokens)
+        check_step_weights(weights, tokens, [past.weights for past in history[-1:]])
         if weights is not None:
             weights = _spread(weights, asked, alive, 0)
         if coverage_penalty:
@@ -106,7 +116,7 @@ def beam_search(
             coverage = coverage_penalty * _log_coverage(covered)
         candidates = _extend(alive, logits, asked, length)
         # NaN is sorted to the front and stays there, and its sentence is refused
-        ends = (candidates.tokens == EOS) | candidates.log_probs.isnan()
+        ends = (candidates.tokens == eos) | candidates.log_probs.isnan()
         finished = _score(_first(candidates, width), coverage, length_penalty)
         ended = _best(_join(ended, _only(finished, ends[:, :width])), width)
         alive = _best(_only(candidates, ~ends), width)
@@ -120,7 +130,7 @@ def beam_search(
         covered = covered if covered is None else _take(covered, alive.parents)
     ended = _best(_join(ended, _score(alive, coverage, length_penalty)), width)
     require_possible(ended.scores[:, 0])
-    return _hypotheses(ended, history)
+    return _hypotheses(ended, history, pad)
 
 
 class _Beam(NamedTuple):
@@ -180,7 +190,7 @@ def _extend(
     log_probs, chosen = extended.flatten(1).topk(
         min(2 * width, extended[0].numel())
     )  # (b, n)
-    tokens = _spread(tokens, asked, alive, PAD).flatten(1).gather(1, chosen)
+    tokens = _spread(tokens, asked, alive, 0).flatten(1).gather(1, chosen)
     parents = chosen // extended.shape[-1]
     return _Beam(log_probs, log_probs, tokens, parents, torch.full_like(chosen, length))
 
@@ -278,7 +288,7 @@ def _reorder(
     return map_state(move, state), still_shared
 
 
-def _hypotheses(ended: _Beam, history: list[_Step]) -> Hypotheses:
+def _hypotheses(ended: _Beam, history: list[_Step], pad: int) -> Hypotheses:
     """Read each sentence backwards, from its last token along the parents."""
     lengths = ended.lengths.masked_fill(ended.log_probs == -torch.inf, 0)
     slots = torch.zeros_like(lengths)
@@ -288,7 +298,7 @@ def _hypotheses(ended: _Beam, history: list[_Step]) -> Hypotheses:
         step = history[position]
         last, beyond = lengths == position + 1, lengths <= position
         found = torch.where(last, ended.tokens, step.tokens.gather(1, slots))
-        tokens.append(found.masked_fill(beyond, PAD))
+        tokens.append(found.masked_fill(beyond, pad))
         slots = torch.where(last, ended.parents, step.parents.gather(1, slots))
         if step.weights is not None:
             received = _take(step.weights, slots)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from companion.data.vocabulary import BOS
+from companion._checks import check_state
 from companion.decoding.state import DecoderStep, tensors
 
 #: From the last token of each hypothesis and a state to the next logits and state.
@@ -49,16 +49,14 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
         )
 
 
-def first_tokens(state: Any) -> Int[Tensor, " b"]:
-    """``<bos>`` for each sentence, on the device of the state.
+def first_tokens(state: Any, bos: int) -> Int[Tensor, " b"]:
+    """``bos`` for each sentence, on the device of the state.
 
     Raises:
-        ValueError: the state holds no sentence.
+        ValueError: the state holds no sentence, or its tensors have not all the batch
+            as their first axis.
         TypeError: as :func:`~companion.decoding.state.map_state`.
     """
     held = tensors(state)
-    if not held or len(held[0]) == 0:
-        raise ValueError(
-            f"the state holds {len(held)} tensors and no sentence to generate from"
-        )
-    return torch.full(held[0].shape[:1], BOS, device=held[0].device)
+    check_state(held)
+    return torch.full(held[0].shape[:1], bos, device=held[0].device)

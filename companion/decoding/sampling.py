@@ -16,11 +16,13 @@ from torch import Tensor
 
 from companion._checks import (
     check_above_zero,
+    check_integers,
     check_logits,
     check_positive,
+    check_step_weights,
     check_top_p,
 )
-from companion.data.vocabulary import EOS, PAD
+from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
@@ -30,7 +32,15 @@ from companion.decoding.hypotheses import (
 )
 
 
-def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
+def greedy(
+    step: StepFunction,
+    state: Any,
+    max_length: int,
+    *,
+    bos: int = BOS,
+    eos: int = EOS,
+    pad: int = PAD,
+) -> Hypotheses:
     """Generate the most probable token at each step.
 
     A sentence ends with ``<eos>``, or at ``max_length`` tokens.
@@ -39,11 +49,12 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
         step: ``step(token, state) -> DecoderStep``.
         state: the decoder's first state, one row a source sentence.
         max_length: the most tokens of a sentence.
+        bos, eos, pad: the tokens that begin, end and pad a sentence.
 
     Raises:
-        TypeError: ``max_length`` is not an integer.
+        TypeError: ``max_length`` or a special token is not an integer.
         ValueError: ``max_length`` is below 1, the state holds no sentence, or the
-            logits are not one row a sentence.
+            tensors of the state, the logits or the weights are not one row a sentence.
         FloatingPointError: before a sentence has ended, its logits are NaN or +∞, or
             all −∞. The message names the sentences by their rows.
 
@@ -56,7 +67,9 @@ def greedy(step: StepFunction, state: Any, max_length: int) -> Hypotheses:
         tensor([[3, 2],
                 [3, 2]])
     """
-    return _generate(step, state, max_length, lambda log_probs: log_probs.argmax(-1))
+    return _generate(
+        step, state, max_length, lambda log_probs: log_probs.argmax(-1), bos, eos, pad
+    )
 
 
 def sample(
@@ -67,6 +80,10 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     generator: torch.Generator | None = None,
+    *,
+    bos: int = BOS,
+    eos: int = EOS,
+    pad: int = PAD,
 ) -> Hypotheses:
     """Sample each token from the model's probabilities p, at a temperature.
 
@@ -87,12 +104,12 @@ def sample(
         top_k: how many tokens are kept.
         top_p: the probability that is kept, above 0 and at most 1.
         generator: the source of random numbers.
+        bos, eos, pad: the tokens that begin, end and pad a sentence.
 
     Raises:
-        TypeError: ``max_length`` or ``top_k`` is not an integer, or ``temperature`` or
-            ``top_p`` no number.
-        ValueError: one of them is out of its range, the state holds no sentence, or the
-            logits are not one row a sentence.
+        TypeError: ``max_length``, ``top_k`` or a special token is not an integer, or
+            ``temperature`` or ``top_p`` no number.
+        ValueError: one of them is out of its range; otherwise as :func:`greedy`.
         FloatingPointError: as :func:`greedy`.
 
     Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1
@@ -126,7 +143,7 @@ def sample(
         probabilities = logits.softmax(-1).nan_to_num(1)
         return probabilities.multinomial(1, generator=generator).squeeze(-1)
 
-    return _generate(step, state, max_length, choose)
+    return _generate(step, state, max_length, choose, bos, eos, pad)
 
 
 def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
@@ -145,11 +162,18 @@ def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]
 
 @torch.no_grad()
 def _generate(
-    step: StepFunction, state: Any, max_length: int, choose: Callable[[Tensor], Tensor]
+    step: StepFunction,
+    state: Any,
+    max_length: int,
+    choose: Callable[[Tensor], Tensor],
+    bos: int,
+    eos: int,
+    pad: int,
 ) -> Hypotheses:
     """Generate sentences whose next token is ``choose(log_probs)`` at each step."""
     check_positive(max_length=max_length)
-    token = first_tokens(state)
+    check_integers(bos=bos, eos=eos, pad=pad)
+    token = first_tokens(state, bos)
     ended = torch.zeros_like(token, dtype=torch.bool)
     total = torch.zeros(token.shape, device=token.device)
     tokens: list[Tensor] = []
@@ -157,19 +181,21 @@ def _generate(
     while len(tokens) < max_length and not ended.all():
         logits, state, attended = step(token, state)
         check_logits(logits, token)
+        check_step_weights(attended, token, weights[-1:])
         log_probs = next_log_probs(logits)
         chosen = choose(log_probs)
         log_prob = log_probs.gather(-1, chosen[:, None]).squeeze(-1)
         total = total + log_prob.masked_fill(ended, 0)
-        token = chosen.masked_fill(ended, PAD)
+        token = chosen.masked_fill(ended, pad)
         tokens.append(token)
-        if attended is not None:
-            weights.append(attended.masked_fill(ended[:, None], 0))
-        ended = ended | (token == EOS)
+        weights.append(
+            None if attended is None else attended.masked_fill(ended[:, None], 0)
+        )
+        ended = ended | (token == eos)
     require_possible(total)
     return Hypotheses(
         torch.stack(tokens, 1),
         total,
         total,
-        torch.stack(weights, 1) if weights else None,
+        None if weights[0] is None else torch.stack(weights, 1),
     )

@@ -352,6 +352,11 @@ class Transformer(EncoderDecoder):
     :class:`~companion.models.seq2seq.EncoderDecoder`. :func:`share_embeddings` gives
     encoder and decoder one embedding matrix, as in the paper.
 
+    A decoding step reports no attention weights, because each layer and head has its
+    own. So :func:`~companion.decoding.beam.beam_search` cannot use a
+    ``coverage_penalty``; :func:`~companion.attention.recording.record_weights` shows
+    the weights.
+
     Args:
         source_vocabulary, target_vocabulary: numbers of tokens.
         d_model: features of each position.

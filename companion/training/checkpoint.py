@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @contextmanager
@@ -59,8 +59,11 @@ def remove_partial(path: Path | str) -> None:
             left.unlink()
 
 
-def random_state() -> dict[str, Any]:
-    """The states of all random generators, in types that ``torch.load`` trusts."""
+def random_state(model: nn.Module) -> dict[str, Any]:
+    """The states of all random generators, in types that ``torch.load`` trusts.
+
+    Included are the generators that are attributes of the model's modules.
+    """
     numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
     name, key, *rest = numpy_state
     return {
@@ -68,16 +71,30 @@ def random_state() -> dict[str, Any]:
         "numpy": (name, key.tolist(), *rest),
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "modules": {
+            name: generator.get_state() for name, generator in _generators(model)
+        },
     }
 
 
-def set_random_state(state: dict[str, Any]) -> None:
+def set_random_state(model: nn.Module, state: dict[str, Any]) -> None:
     """Restore :func:`random_state`; those of GPUs only if there are as many."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
     if torch.cuda.device_count() == len(state["cuda"]):
         torch.cuda.set_rng_state_all(state["cuda"])
+    states = state["modules"]
+    for name, generator in _generators(model):
+        generator.set_state(states[name])
+
+
+def _generators(model: nn.Module) -> Iterator[tuple[str, torch.Generator]]:
+    """The random generators that modules of a model hold, with their names."""
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            if isinstance(value, torch.Generator):
+                yield f"{name}.{attribute}", value
 
 
 def write(path: Path | str, content: dict[str, Any]) -> None:

@@ -1,14 +1,19 @@
 """The types and settings of all parts of a training, to recognise it on resumption."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from enum import Enum
 from functools import partial
-from types import FunctionType, MethodType
+from hashlib import sha256
+from numbers import Real
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
+_PLAIN = (bool, complex, str, bytes, type(None), torch.dtype)
 _MOST_PARTS = 16
 
 
@@ -17,8 +22,8 @@ def fingerprint(
 ) -> dict[str, str]:
     """The kinds and settings of a training, from the name of each to a description.
 
-    It must be taken before the first step, because some schedules change more than the
-    learning rate. The learning rate itself is left out: the checkpoint contains it.
+    It must be taken before the first step, because a schedule changes the learning
+    rate, and some schedules more than that.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.1))
@@ -28,36 +33,51 @@ def fingerprint(
         ('Dropout', '0.1', 'SGD', 'print')
     """
     kind = type(getattr(optimizer, "optimizer", optimizer))  # accelerate wraps it
-    kinds = {"optimizer": kind, "schedule": type(schedule), "scaler": type(scaler)}
     return (
         _of_modules(model)
-        | {"loss": describe(loss), "clip": describe(float(clip))}
-        | {name: kind.__name__ for name, kind in kinds.items()}
-        | _of_groups(model, optimizer)
+        | {"loss": describe(loss), "clip": describe(clip)}
+        | {"optimizer": kind.__name__, "scaler": type(scaler).__name__}
         | _of_schedule(schedule)
+        | _of_groups(model, optimizer)
     )
 
 
-def describe(value: Any, depth: int = 3) -> str:
+def describe(value: Any, depth: int = 4) -> str:
     """The kind of a value with its settings, down to a depth; the numbers of no tensor.
+
+    Equal numbers have one description, whatever their type. A function is described by
+    a hash of its compiled code, its defaults and the variables of the scopes around it,
+    but not by what it reads from global variables. Many parts are described by a hash.
 
     Example:
         >>> from companion.attention.masks import local
         >>> describe(local(radius=3)), describe(torch.zeros(2, 3))
         ('local(radius=3)', '(2, 3) of torch.float32')
     """
+    match value:
+        case Enum():
+            return f"{type(value).__qualname__}.{value.name}"
+        case CodeType():
+            used = describe(value.co_names), describe(value.co_consts)
+            return _digest([value.co_code.hex(), *used])
+        case Tensor():
+            return f"{tuple(value.shape)} of {value.dtype}"
+        case Real() if not isinstance(value, bool):
+            return repr(math.floor(value) if value == value // 1 else float(value))
     if isinstance(value, _PLAIN):
         return repr(value)
-    if isinstance(value, Tensor):
-        return f"{tuple(value.shape)} of {value.dtype}"
     kind = getattr(value, "__qualname__", type(value).__qualname__)
-    parts = _parts(value)
-    if len(parts) > _MOST_PARTS:
-        return f"{kind} with {len(parts)} parts"
-    if not parts or depth == 0:
+    parts = _parts(value) if depth else {}
+    if not parts:
         return kind
-    described = (f"{name}={describe(part, depth - 1)}" for name, part in parts.items())
+    described = [f"{name}={describe(part, depth - 1)}" for name, part in parts.items()]
+    if len(parts) > _MOST_PARTS:
+        return f"{kind} with {len(parts)} parts, hash {_digest(described)}"
     return f"{kind}({', '.join(described)})"
+
+
+def _digest(descriptions: list[str]) -> str:
+    return sha256("\n".join(descriptions).encode()).hexdigest()[:12]
 
 
 def _parts(value: Any) -> dict[str, Any]:
@@ -67,12 +87,19 @@ def _parts(value: Any) -> dict[str, Any]:
             return {str(name): part for name, part in value.items()}
         case list() | tuple():
             return {str(number): part for number, part in enumerate(value)}
+        case Set():
+            return _parts(sorted(value, key=describe))
         case partial():
             return {"function": value.func, "arguments": value.args, **value.keywords}
         case MethodType():
-            return {"self": value.__self__}
+            return {"function": value.__func__, "self": value.__self__}
         case FunctionType():
-            return _closure(value)
+            defaults = {
+                "defaults": value.__defaults__,
+                "keywords": value.__kwdefaults__,
+            }
+            used = {name: part for name, part in defaults.items() if part}
+            return {"code": value.__code__} | used | _closure(value)
         case nn.Module():
             return _attributes(value) | dict(value.named_children())
         case type():
@@ -90,16 +117,12 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
-    """The plain variables of the scopes around a function."""
+    """The variables of the scopes around a function, if assigned already."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     found = {}
     for name, cell in cells:
-        try:
-            content = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-        if isinstance(content, _PLAIN):
-            found[name] = content
+        with suppress(ValueError):
+            found[name] = cell.cell_contents
     return found
 
 
@@ -119,15 +142,20 @@ def _of_groups(model: nn.Module, optimizer: Any) -> dict[str, str]:
     found = {}
     for number, group in enumerate(optimizer.param_groups):
         order = [names.get(parameter, "another") for parameter in group["params"]]
-        for name, value in {**group, "parameters": order}.items():
-            if name not in ("params", "lr"):
-                found[f"group {number} {name}"] = str(value)
+        for name, value in {**group, "params": order}.items():
+            found[f"group {number} {name}"] = describe(value)
     return found
 
 
-def _of_schedule(schedule: Any) -> dict[str, str]:
-    """The numbers of a schedule. Those of a plain function cannot be read."""
-    numbers = schedule.state_dict() if schedule is not None else {}
-    return {
-        f"schedule {name}": str(numbers[name]) for name in numbers if name[0] != "_"
+def _of_schedule(schedule: Any, name: str = "schedule") -> dict[str, str]:
+    """The kind and settings of a schedule, and of those that it consists of."""
+    found = {name: type(schedule).__name__}
+    settings = _attributes(schedule) | {
+        "milestones": getattr(schedule, "_milestones", ())  # of SequentialLR
     }
+    for setting, value in settings.items():
+        if setting != "optimizer":
+            found[f"{name} {setting}"] = describe(value)
+    for number, inner in enumerate(getattr(schedule, "_schedulers", ())):
+        found |= _of_schedule(inner, f"{name} {number}")
+    return found

@@ -223,10 +223,13 @@ class Trainer:
     def load(self, path: Path | str) -> None:
         """Resume from a checkpoint; the numbers that follow are exactly the same.
 
+        Random numbers must come from the global generators, or from attributes of the
+        model's modules that are a ``torch.Generator``.
+
         Raises:
             FileNotFoundError: there is no such file.
             ValueError: it is damaged, or of another training: other modules,
-                parameters, loss, clip, optimiser, schedule, number of processes or
+                parameters, loss, clip, optimiser, learning rate, schedule, number of processes or
                 further :attr:`settings`. The message names the first difference, and
                 nothing has changed.
         """
@@ -243,7 +246,7 @@ class Trainer:
         for name, part in self._parts().items():
             if part is not None:
                 part.load_state_dict(state[name])
-        set_random_state(state["random"][self.accelerator.process_index])
+        set_random_state(self.model, state["random"][self.accelerator.process_index])
         self.step, self.history, self._losses = (
             state["step"],
             state["history"],
@@ -268,7 +271,10 @@ class Trainer:
         return (
             parts
             | progress
-            | {"settings": self.settings, "random": gather_object([random_state()])}
+            | {
+                "settings": self.settings,
+                "random": gather_object([random_state(self.model)]),
+            }
         )
 
 

@@ -33,16 +33,23 @@ def write_old(path, age):
 @pytest.mark.parametrize("folder", ["", "set"])
 def test_what_a_killed_download_has_left_is_removed(cache, folder):
     (cache / folder).mkdir(exist_ok=True)
-    write_old(cache / folder / "tmpabc123", age=3600)
+    write_old(cache / folder / "tmpabc_1234", age=3600)
     assert download.fetch(CHECKSUMS, "https://x/", folder).read_bytes() == CONTENT
     assert [path.name for path in (cache / folder).iterdir()] == ["file.gz"]
 
 
 def test_what_another_download_is_writing_and_other_files_stay(cache):
-    write_old(cache / "tmpyoung", age=5)
+    write_old(cache / "tmp_recent_", age=5)
     write_old(cache / "other.gz", age=3600)
-    (cache / "tmpfolder").mkdir()
-    os.utime(cache / "tmpfolder", (0, 0))
+    write_old(cache / "tmp-notes.txt", age=3600)
+    (cache / "tmp__folder").mkdir()
+    os.utime(cache / "tmp__folder", (0, 0))
     download.fetch(CHECKSUMS, "https://x/")
     names = sorted(path.name for path in cache.iterdir())
-    assert names == ["file.gz", "other.gz", "tmpfolder", "tmpyoung"]
+    assert names == [
+        "file.gz",
+        "other.gz",
+        "tmp-notes.txt",
+        "tmp__folder",
+        "tmp_recent_",
+    ]

@@ -246,6 +246,12 @@ def test_arguments_out_of_their_range_are_refused(arguments, error, message):
         beam_search(model.step, **(valid | arguments))
 
 
+def test_no_length_penalty_is_too_large_for_a_single_token():
+    found = beam_search(two_tokens, torch.zeros(1, 1), 1, 2, length_penalty=1000.0)
+    assert found.tokens.tolist() == [[[3], [EOS]]]
+    assert torch.equal(found.scores, found.log_probs)
+
+
 def test_the_largest_length_penalty_still_ranks():
     found = beam_search(two_tokens, torch.zeros(1, 1), 3, 4, length_penalty=278.0)
     assert found.scores.isfinite().all()

@@ -209,8 +209,8 @@ def test_options_out_of_their_range_are_refused(options, error, message):
 # All searches
 
 
-def narrow_beam(step, state, max_length):
-    return beam_search(step, state, max_length, 2)
+def narrow_beam(step, state, max_length, **special):
+    return beam_search(step, state, max_length, 2, **special)
 
 
 every_search = pytest.mark.parametrize("search", [greedy, sample, narrow_beam])
@@ -331,3 +331,75 @@ def test_log_probabilities_are_summed_in_at_least_float32(search, dtype):
     assert found.log_probs.flatten()[0].item() == pytest.approx(
         expected.item(), rel=1e-5
     )
+
+
+@every_search
+def test_special_tokens_may_have_other_ids(search):
+    inputs = []
+
+    def step(token, state):
+        inputs.append(token.tolist())
+        logits = torch.full((len(token), 5), -99.0)
+        logits[:, 4] = 0.0
+        logits[(state[:, 0] == 0) | (token == 4), 4] = -99.0
+        logits[(state[:, 0] == 0) | (token == 4), 0] = 0.0
+        return DecoderStep(logits, state, torch.ones(len(token), 2))
+
+    state = torch.tensor([[0], [1]])
+    found = search(step, state, 5, bos=3, eos=0, pad=1)
+    best = found.tokens[:, 0] if search is narrow_beam else found.tokens
+    assert best[:, :2].tolist() == [[0, 1], [4, 0]]
+    assert (best[:, 2:] == 1).all()
+    assert inputs[0] == [3, 3]
+
+
+@pytest.mark.usefixtures("unchecked")
+@every_search
+@pytest.mark.parametrize("name", ["bos", "eos", "pad"])
+@pytest.mark.parametrize("wrong", [None, 2.0, True])
+def test_special_tokens_that_are_no_integers_are_refused(search, name, wrong):
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {wrong}"):
+        search(two_tokens, torch.zeros(1, 1), 3, **{name: wrong})
+
+
+@every_search
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (torch.tensor(1.0), r"first axis, but their shapes are \(\)"),
+        ((torch.ones(2, 3), torch.tensor(1)), r"shapes are \(2, 3\), \(\)"),
+        ((torch.ones(2, 3), torch.ones(3, 3)), r"shapes are \(2, 3\), \(3, 3\)"),
+        ((torch.ones(0, 3), None), "holds 1 tensors and no sentence"),
+    ],
+)
+def test_a_state_without_a_common_batch_axis_is_refused(search, state, message):
+    with pytest.raises(ValueError, match=message):
+        search(two_tokens, state, 3)
+
+
+@every_search
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(3,)], r"weights of shape \(2, k\), not \(3,\)"),
+        ([(1, 7)], r"weights of shape \(2, k\), not \(1, 7\)"),
+        ([(2, 1, 7)], r"weights of shape \(2, k\), not \(2, 1, 7\)"),
+        ([("n", 7), ("n", 6)], r"6\), but the step before weights over 7 positions"),
+        (
+            [("n", 7), None],
+            r"at each step or at none, but here .*7\) is followed by None",
+        ),
+        ([None, ("n", 7)], r"at none, but here None is followed by \(\d, 7\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_with_their_shapes(search, shapes, message):
+    steps = iter(shapes)
+
+    def step(token, state):
+        shape = next(steps)
+        sizes = shape and [len(token) if size == "n" else size for size in shape]
+        logits = torch.tensor([-99.0, -99.0, -99.0, 0.0]).expand(len(token), -1)
+        return DecoderStep(logits, state, sizes and torch.ones(sizes))
+
+    with pytest.raises(ValueError, match=message):
+        search(step, torch.zeros(2, 1), 2)

@@ -213,7 +213,7 @@ def test_the_decoder_starts_from_all_that_the_encoder_returns():
     ("source", "target", "message"),
     [
         (SOURCE, TARGET[:2], r"target of shape \(2, 5\) does not fit 3 source"),
-        (SOURCE, TARGET[:, :0], r"target of shape \(3, 0\) does not fit 3 source"),
+        (SOURCE, TARGET[:, :0], r"target of shape \(3, 0\) has no token"),
         (SOURCE[:, :0], TARGET, r"\(3, 0\) has no words"),
         (SOURCE[:0], TARGET[:0], r"\(0, 7\) has no words"),
         (SOURCE.flip(1), TARGET, r"rows \[0, 1\] .*padding before a word"),

@@ -10,7 +10,8 @@ from accelerate.state import AcceleratorState
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from companion.attention import masks
+from companion.attention import Dot, GumbelSoftmax, HardAttention, masks
+from companion.attention.hard import HalfAndHalf
 from companion.data.batching import Batches, in_order
 from companion.training import (
     LabelSmoothing,
@@ -220,6 +221,34 @@ def test_resume_is_exact(tmp_path, stop):
         assert torch.equal(value, resumed.model.state_dict()[name])
 
 
+class Sampling(Tiny):
+    """A decoder with sampled attention, whose generator is its own."""
+
+    def __init__(self, size, kind):
+        super().__init__(size)
+        self.attention = kind(Dot(), generator=torch.Generator().manual_seed(5))
+
+    def forward(self, source, target):
+        words = self.embedding(source)
+        return self.output(self.weights(self.embedding(target), words) @ words)
+
+    def weights(self, query, source):
+        if isinstance(self.attention, GumbelSoftmax):
+            return self.attention.weights(query, source)
+        return self.attention(query, source).weights
+
+
+@pytest.mark.parametrize("kind", [HardAttention, HalfAndHalf, GumbelSoftmax])
+def test_resume_is_exact_with_a_generator_of_an_attention(tmp_path, kind):
+    batches, path = Batches(PAIRS, 8, seed=0), tmp_path / "checkpoint.pt"
+    build = partial(make_trainer, model=partial(Sampling, kind=kind))
+    whole = build().fit(batches, 8, every=4)
+    build().fit(batches, 4, every=4, checkpoint=path)
+    resumed = build()
+    resumed.load(path)
+    assert resumed.fit(batches, 8, every=4) == whole
+
+
 class TestCheckpointsThatDoNotFit:
     @pytest.fixture
     def path(self, tmp_path):
@@ -283,7 +312,7 @@ class TestCheckpointsThatDoNotFit:
 
     def test_other_settings_of_the_optimizer(self, path):
         other = partial(torch.optim.Adam, betas=(0.5, 0.9))
-        message = r"its group 0 betas is \(0.9, 0.999\), here \(0.5, 0.9\)"
+        message = r"its group 0 betas is tuple\(0=0.9, 1=0.999\), here .*0.5"
         self.refuse(make_trainer(optimizer=other), path, message)
 
     def test_parameters_in_another_order(self, path):
@@ -291,7 +320,7 @@ class TestCheckpointsThatDoNotFit:
             return torch.optim.Adam(reversed(list(parameters)), lr)
 
         message = (
-            r"its group 0 parameters is \['embedding.weight'.*, here \['output.bias'"
+            r"its group 0 params is .*0='embedding.weight'.*, here .*0='output.bias'"
         )
         self.refuse(make_trainer(optimizer=backwards), path, message)
 
@@ -302,7 +331,7 @@ class TestCheckpointsThatDoNotFit:
             r"its schedule lr_lambdas is .*20.*, here .*1000",
         )
 
-    @pytest.mark.parametrize("name", ["python", "numpy", "torch", "cuda"])
+    @pytest.mark.parametrize("name", ["python", "numpy", "torch", "cuda", "modules"])
     def test_random_generators_that_cannot_be_set(self, path, name):
         content = read(path)
         del content["random"][0][name]
@@ -349,7 +378,7 @@ class TestCheckpointsThatDoNotFit:
         self.refuse(make_trainer(model=build), path, message)
 
     def test_another_loss(self, path):
-        message = r"its loss is sequence_loss, here LabelSmoothing\(epsilon=0\.1\)"
+        message = r"its loss is sequence_loss\(.*, here LabelSmoothing\(epsilon=0\.1\)"
         self.refuse(make_trainer(loss=LabelSmoothing(0.1)), path, message)
 
     def test_other_settings_of_the_loss(self, path):
@@ -359,8 +388,8 @@ class TestCheckpointsThatDoNotFit:
         self.refuse(make_trainer(loss=LabelSmoothing(0.2)), path, message)
 
     def test_another_clip(self, path):
-        self.refuse(make_trainer(clip=2.0), path, r"its clip is 1\.0, here 2\.0")
-        self.refuse(make_trainer(clip=math.inf), path, r"its clip is 1\.0, here inf")
+        self.refuse(make_trainer(clip=2.0), path, "its clip is 1, here 2")
+        self.refuse(make_trainer(clip=math.inf), path, "its clip is 1, here inf")
 
     def test_further_settings(self, path):
         trainer = make_trainer()
