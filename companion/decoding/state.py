@@ -68,7 +68,8 @@ def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
         parts = [map_state(function, part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
     raise TypeError(
-        f"a state consists of tensors and tuples, but contains a {type(state).__name__}"
+        f"a state consists of tensors in tuples and NamedTuples, but contains a "
+        f"{type(state).__name__}"
     )
 
 
