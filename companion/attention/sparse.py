@@ -56,12 +56,12 @@ class PatternAttention(ScaledDot):
         >>> attention = PatternAttention(masks.fixed(3), causal=True)
         >>> x = torch.randn(1, 6, 8)
         >>> (attention.weights(x, x)[0, 5] > 0).int()
-    settings: tuple[str, ...] = ("rule", "causal")
         tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
     """
 
     uses_query_position = True
     has_own_mask = True
+    settings: tuple[str, ...] = ("rule", "causal")
 
     def __init__(self, rule: RuleFunction, causal: bool = False):
         super().__init__()
@@ -83,6 +83,11 @@ class PatternAttention(ScaledDot):
         key: Float[Tensor, "*b k e"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b q k"]:
+        """The softmax under the rule and the mask."""
+        visible = self._visible(query, key, mask, query_position)
+        return super().weights(query, key, visible)
+
     def attend(
         self,
         query: Float[Tensor, "*b q d"],
@@ -95,21 +100,16 @@ class PatternAttention(ScaledDot):
         check_sequence(query, key, mask, value)
         return super().attend(query, key, value, mask, query_position)
 
-    ) -> Float[Tensor, "*b q k"]:
-        """The softmax under the rule and the mask."""
-        visible = self._visible(query, key, mask, query_position)
-        return super().weights(query, key, visible)
-
     def forward(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        check_sequence(query, key, mask, value)
         value: Float[Tensor, "*b k v"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query; zero where everything is masked."""
+        check_sequence(query, key, mask, value)
         visible = self._visible(query, key, mask, query_position)
         return super().forward(query, key, value, visible)
 
@@ -205,12 +205,12 @@ class LocalAttention(TiledAttention):
     Deviation: the article cuts no blocks; they make the products large enough to be fast.
 
     Example:
-    settings = ("radius", "causal")
-
         >>> x = torch.randn(1, 6, 8)
         >>> (LocalAttention(1).weights(x, x)[0, 3] > 0).int()
         tensor([0, 0, 1, 1, 1, 0], dtype=torch.int32)
     """
+
+    settings = ("radius", "causal")
 
     def __init__(self, radius: int, causal: bool = False):
         super().__init__(masks.local(radius), causal)
@@ -244,12 +244,12 @@ class AtrousAttention(TiledAttention):
     Source: Su 2019.
 
     Example:
-    settings = ("rate", "causal")
-
         >>> x = torch.randn(1, 6, 8)
         >>> (AtrousAttention(2).weights(x, x)[0, 3] > 0).int()
         tensor([0, 1, 0, 1, 0, 1], dtype=torch.int32)
     """
+
+    settings = ("rate", "causal")
 
     def __init__(self, rate: int, causal: bool = False):
         super().__init__(masks.atrous(rate), causal)
@@ -284,12 +284,12 @@ class SparseAttention(TiledAttention):
     Source: Su 2019.
 
     Example:
-    settings = ("radius", "rate", "causal")
-
         >>> x = torch.randn(1, 8, 4)
         >>> (SparseAttention(radius=1, rate=3).weights(x, x)[0, 3] > 0).int()
         tensor([1, 0, 1, 1, 1, 0, 1, 0], dtype=torch.int32)
     """
+
+    settings = ("radius", "rate", "causal")
 
     def __init__(self, radius: int, rate: int, causal: bool = False):
         super().__init__(masks.union(masks.local(radius), masks.atrous(rate)), causal)
