@@ -6,6 +6,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from hashlib import sha256
+from inspect import unwrap
 from numbers import Real
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -47,7 +48,8 @@ def describe(value: Any, depth: int = 4) -> str:
 
     Equal numbers have one description, whatever their type. A function is described by
     a hash of its compiled code, its defaults and the variables of the scopes around it,
-    but not by what it reads from global variables. Many parts are described by a hash.
+    but not by what it reads from global variables or by decorators that use
+    ``functools.wraps``. Many parts are described by a hash.
 
     Example:
         >>> from companion.attention.masks import local
@@ -94,6 +96,7 @@ def _parts(value: Any) -> dict[str, Any]:
         case MethodType():
             return {"function": value.__func__, "self": value.__self__}
         case FunctionType():
+            value = unwrap(value)  # a type checker wraps functions, by objects' ids
             defaults = {
                 "defaults": value.__defaults__,
                 "keywords": value.__kwdefaults__,

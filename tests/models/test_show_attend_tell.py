@@ -284,10 +284,12 @@ def test_annotations_and_targets_that_do_not_fit_are_errors():
     ):
         model.start(torch.zeros(2, 64, 7), torch.ones(2, 64, dtype=torch.bool))
     start = model.start(*encoder()(images(2)))
-    for target in (TARGET, TARGET[:2, :0]):
-        with pytest.raises(
-            ValueError, match=rf"\({len(target)}, {target.shape[1]}\) does not fit 2"
-        ):
+    for target, problem in (
+        (TARGET, "does not fit 2"),
+        (TARGET[:2, :0], "has no token"),
+    ):
+        shape = rf"\({len(target)}, {target.shape[1]}\)"
+        with pytest.raises(ValueError, match=f"{shape} {problem}"):
             model(target, start)
 
 
