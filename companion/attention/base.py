@@ -195,3 +195,9 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
+
+
+def functorch_is_active() -> bool:
+    """Whether a ``torch.func`` transform is active; False where PyTorch does not say."""
+    active = getattr(torch._C, "_are_functorch_transforms_active", None)
+    return active is not None and active()

@@ -14,7 +14,7 @@ from companion._checks import (
     query_positions,
 )
 from companion.attention import masks
-from companion.attention.base import without_autocast
+from companion.attention.base import functorch_is_active, without_autocast
 from companion.attention.kernels.merging import MergedAttention
 from companion.attention.kernels.tiling import (
     TileGroup,
@@ -24,11 +24,6 @@ from companion.attention.kernels.tiling import (
 )
 from companion.attention.masks import RuleFunction
 from companion.attention.scores import ScaledDot
-
-# Private to PyTorch; without it a transform meets PyTorch's own error.
-_functorch_is_active = getattr(
-    torch._C, "_are_functorch_transforms_active", lambda: False
-)
 
 
 class PatternAttention(ScaledDot):
@@ -316,7 +311,7 @@ def needs_definition() -> bool:
     """Whether a ``torch.func`` transform or an export is active, which cannot enter a kernel."""
     if torch.compiler.is_compiling():
         return torch.compiler.is_exporting()
-    return _functorch_is_active()
+    return functorch_is_active()
 
 
 def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:

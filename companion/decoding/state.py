@@ -1,5 +1,6 @@
 """What a decoder keeps between two steps: nested tuples of tensors, the batch axis first."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -111,7 +112,7 @@ def extend_cache(
 
     The old cache stays valid. Still, the tokens so far are not copied at every step: where
     no gradient is needed, memory is allocated ahead, and the newest cache writes behind
-    its own positions, which no other cache contains.
+    its own positions, which no other cache contains, in whatever thread.
 
     Args:
         past: the keys ``(b, h, n, d)`` and values ``(b, h, n, v)`` so far; n may be 0.
@@ -129,18 +130,22 @@ def extend_cache(
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return _concatenate(past, key, value)
     buffer = past._buffer
-    if buffer is None or not buffer.accepts(key):
+    if buffer is None or not buffer.accepts(key, value):
         # A beam search reorders after every step, so memory ahead would be wasted.
         longer = _concatenate(past, key, value)
         longer._buffer = _Buffer(longer)
         return longer
-    if not buffer.has_room(length, new):
+    if not buffer.claim(length, new):
         buffer = _Buffer(past, room=length + new)
-    return buffer.append(key, value)
+        buffer.claim(length, new)
+    return buffer.write(length, key, value)
 
 
 def _concatenate(past: KVCache, key: Tensor, value: Tensor) -> KVCache:
     return KVCache(torch.cat([past.key, key], -2), torch.cat([past.value, value], -2))
+
+
+_claims = threading.Lock()  # one for all buffers, so that each can be copied
 
 
 class _Buffer:
@@ -153,27 +158,41 @@ class _Buffer:
         # .data has a version counter of its own.
         self.visible_key, self.visible_value = self.key.data, self.value.data
 
-    def accepts(self, key: Tensor) -> bool:
-        """Whether keys like these may be written here."""
+    def accepts(self, key: Tensor, value: Tensor) -> bool:
+        """Whether these may be written here: all else raises or is promoted by ``torch.cat``."""
         return (
-            key.shape[:-2] == self.key.shape[:-2]
-            and key.dtype == self.key.dtype
+            _differ_in_length_only(key, self.key)
+            and _differ_in_length_only(value, self.value)
+            and key.shape[-2] == value.shape[-2]
+            and self.key.shape[-2] == self.value.shape[-2]
             and self.key.is_inference() == torch.is_inference_mode_enabled()
         )
 
-    def has_room(self, length: int, new: int) -> bool:
-        """Whether a cache of this length is the newest, and so many positions fit behind it."""
-        return length == self.length and length + new <= self.key.shape[-2]
+    def claim(self, length: int, new: int) -> bool:
+        """Reserve the positions behind a cache of this length, if they are free and fit."""
+        with _claims:
+            if length != self.length or length + new > self.key.shape[-2]:
+                return False
+            self.length += new
+            return True
 
-    def append(self, key: Tensor, value: Tensor) -> KVCache:
-        """Write the next positions, and return the cache that ends with them."""
-        start, end = self.length, self.length + key.shape[-2]
+    def write(self, start: int, key: Tensor, value: Tensor) -> KVCache:
+        """Write the claimed positions, and return the cache that ends with them."""
+        end = start + key.shape[-2]
         self.key[:, :, start:end] = key
         self.value[:, :, start:end] = value
-        self.length = end
         cache = KVCache(self.visible_key[:, :, :end], self.visible_value[:, :, :end])
         cache._buffer = self
         return cache
+
+
+def _differ_in_length_only(x: Tensor, y: Tensor) -> bool:
+    """Whether both have one dtype, one device, and one size on every axis but the positions'."""
+    return (
+        (x.shape[:-2], x.shape[-1:]) == (y.shape[:-2], y.shape[-1:])
+        and x.dtype == y.dtype
+        and x.device == y.device
+    )
 
 
 def _with_room(x: Float[Tensor, "b h n d"], room: int) -> Float[Tensor, "b h m d"]:

@@ -4,6 +4,7 @@ from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding, ScaledEmbedding
 from companion.layers.gated_convolution import (
     GatedConvolution,
+    NormalisedWeights,
     WeightNormLinear,
     scale_gradient,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "Embedding",
     "GatedConvolution",
     "LearnedPositionalEncoding",
+    "NormalisedWeights",
     "PostNorm",
     "PreNorm",
     "ResetBeforeGRU",

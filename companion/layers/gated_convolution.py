@@ -1,7 +1,10 @@
 """The parts of a convolutional network for sentences: normalised weights and gated convolutions."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -9,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import glu, linear
 
 from companion._checks import check_gain, check_positive
+from companion.attention.base import functorch_is_active
 
 
-class _Cached(NamedTuple):
+class _Kept(NamedTuple):
     """A normalised weight, with the parameters and versions that it is made from."""
 
     weight: Tensor
@@ -21,6 +25,59 @@ class _Cached(NamedTuple):
 
     def is_of(self, g: Tensor, v: Tensor) -> bool:
         return self.g is g and self.v is v and self.versions == (g._version, v._version)
+
+
+class NormalisedWeights(dict[nn.Module, _Kept]):
+    """The normalised weights of one search, each computed when it is first used.
+
+    Within :meth:`reused`, and there alone, a :class:`WeightNormLinear` takes its weight
+    from here. No weight is kept where a gradient is recorded, in a compiled graph, under
+    a ``torch.func`` transform, or of parameters that were made in inference mode.
+
+    A weight is computed again if its parameters are replaced, or changed in a way that
+    PyTorch reports. It does not report all: ``parameter.data`` and fused optimizers are
+    exceptions. So take new ``NormalisedWeights`` for every search.
+
+    Example:
+        >>> layer, weights = WeightNormLinear(3, 2), NormalisedWeights()
+        >>> with torch.no_grad(), weights.reused():
+        ...     layer.weight is layer.weight
+        True
+        >>> layer.weight is layer.weight
+        False
+    """
+
+    @contextmanager
+    def reused(self) -> Iterator[None]:
+        """A block in which each weight is computed once, in this thread alone."""
+        if _cannot_be_kept():
+            yield
+            return
+        before = _in_use.set(self)
+        try:
+            yield
+        finally:
+            _in_use.reset(before)
+
+    def of(self, layer: "WeightNormLinear") -> Float[Tensor, "out in"]:
+        """The weight of this layer."""
+        g, v, kept = layer.g, layer.v, self.get(layer)
+        if g.is_inference() or v.is_inference():  # which count no versions
+            return _normalise(g, v)
+        if kept is None or not kept.is_of(g, v):
+            versions = (g._version, v._version)
+            self[layer] = kept = _Kept(_normalise(g, v), g, v, versions)
+        return kept.weight
+
+
+_in_use: ContextVar[NormalisedWeights | None] = ContextVar("_in_use", default=None)
+
+
+def _cannot_be_kept() -> bool:
+    """Whether weights computed now belong to a graph or to a transform."""
+    if torch.compiler.is_compiling():
+        return True
+    return torch.is_grad_enabled() or functorch_is_active()
 
 
 class WeightNormLinear(nn.Module):
@@ -34,11 +91,8 @@ class WeightNormLinear(nn.Module):
     al. take p after dropout that keeps a fraction p, and 4p before a gated linear unit,
     which passes on about a quarter of the variance.
 
-    Where no gradient is recorded, as in decoding, w is cached until a parameter
-    changes. PyTorch does not report every change, ``parameter.data`` and fused
-    optimizers among them. So a forward pass with gradients clears the cache, and so
-    does the start of a :class:`~companion.models.convs2s.ConvS2SDecoder`; otherwise
-    call :meth:`clear_cache`.
+    w is computed anew whenever it is used, except in a search, where nothing changes:
+    see :class:`NormalisedWeights`.
 
     Args:
         in_features, out_features: dimensions of inputs and outputs.
@@ -56,8 +110,6 @@ class WeightNormLinear(nn.Module):
         >>> torch.allclose(layer.weight.norm(dim=1, keepdim=True), layer.g)
         True
     """
-
-    _cached: _Cached | None = None
 
     def __init__(self, in_features: int, out_features: int, gain: float = 1.0):
         super().__init__()
@@ -81,34 +133,12 @@ class WeightNormLinear(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "out in"]:
         """The normalised weight w."""
-        g, v, cached = self.g, self.v, self._cached
-        if torch.compiler.is_compiling():
-            return _normalise(g, v)
-        if torch.is_grad_enabled() or g.is_inference() or v.is_inference():
-            self.clear_cache()
-            return _normalise(g, v)
-        if cached is None or not cached.is_of(g, v):
-            versions = (g._version, v._version)
-            self._cached = cached = _Cached(_normalise(g, v), g, v, versions)
-        return cached.weight
-
-    def clear_cache(self) -> None:
-        """Compute the normalised weight anew when it is used next."""
-        self._cached = None
+        weights = None if _cannot_be_kept() else _in_use.get()
+        return _normalise(self.g, self.v) if weights is None else weights.of(self)
 
     def forward(self, x: Float[Tensor, "*b in"]) -> Float[Tensor, "*b out"]:
         """``w x + b``."""
         return linear(x, self.weight, self.bias)
-
-    def _apply(self, *arguments: Any, **options: Any) -> Any:
-        """As ``nn.Module``'s, behind ``.to()`` and its like, which report no change."""
-        module = super()._apply(*arguments, **options)
-        self.clear_cache()
-        return module
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a copy or of a file, without the cache."""
-        return {name: x for name, x in vars(self).items() if name != "_cached"}
 
     def extra_repr(self) -> str:
         """The sizes, for ``print``."""

@@ -1,12 +1,14 @@
 """Positional encodings: vectors for positions, which attention by itself does not know."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 from companion._checks import check_positions, check_positive, check_size
+from companion.attention.base import functorch_is_active
 
 _First = int | Int[Tensor, " b"]
 
@@ -96,8 +98,7 @@ class SinusoidalPositionalEncoding(nn.Module):
             embedded: vectors at consecutive positions.
             first: the position of the first vector, one number or one for each row.
         """
-        cacheable = type(embedded) is Tensor and not torch.compiler.is_compiling()
-        if isinstance(first, Tensor) or not cacheable:
+        if isinstance(first, Tensor) or not _may_be_kept(embedded):
             return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
         check_positions(embedded, first)
         end = first + embedded.shape[1]
@@ -118,6 +119,17 @@ class SinusoidalPositionalEncoding(nn.Module):
             ahead = embedded.new_empty(1, 2 * length, embedded.shape[2])
             known = self._known = sinusoids_like(ahead, 0, embedded.shape[2])[0]
         return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a copy or of a file, without the table."""
+        return {name: x for name, x in vars(self).items() if name != "_known"}
+
+
+def _may_be_kept(x: Tensor) -> bool:
+    """Whether tensors made from ``x`` outlive this call, unlike those of a transform."""
+    if torch.compiler.is_compiling():
+        return False
+    return type(x) is Tensor and not functorch_is_active()
 
 
 class ConcatenatedPositionalEncoding(nn.Module):

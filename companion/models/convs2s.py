@@ -18,10 +18,11 @@ from companion._checks import (
     stack_size,
 )
 from companion.attention.scores import Dot
-from companion.decoding.state import Memory
+from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
 from companion.layers.gated_convolution import (
     GatedConvolution,
+    NormalisedWeights,
     WeightNormLinear,
     scale_gradient,
 )
@@ -201,6 +202,10 @@ class ConvS2SDecoder(SequenceDecoder):
     The gradient with respect to z is divided by the number of layers, each of which
     attends to z; that with respect to e is not.
 
+    Without gradients, steps compute each normalised weight once, until the next
+    ``start``. Start again after a change of the parameters: a change in the middle of a
+    search need not be noticed. Teacher forcing always computes the weights anew.
+
     Args:
         vocabulary_size, embedding_size: the number of target tokens, and the dimension
             of their embeddings and of the encoder's states.
@@ -246,6 +251,7 @@ class ConvS2SDecoder(SequenceDecoder):
         self.output = WeightNormLinear(
             embedding_size, vocabulary_size, gain=1 - dropout
         )
+        self._search_weights = NormalisedWeights()
 
     def start(
         self,
@@ -261,7 +267,7 @@ class ConvS2SDecoder(SequenceDecoder):
                 ``embedding_size``.
         """
         check_source(states, mask, self.embedding.embedding_dim)
-        self._clear_caches()
+        self._search_weights = NormalisedWeights()
         key = scale_gradient(states, 1 / len(self.layers))
         m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
         value = self.layers[0].sum_scale * (key + embedded)
@@ -286,13 +292,14 @@ class ConvS2SDecoder(SequenceDecoder):
         position = state.position + tokens.shape[1]
         return logits, ConvS2SState(tuple(last), state.memory, position)
 
-    def _clear_caches(self) -> None:
-        """Normalise the weights anew for each source, whatever has changed them since."""
-        if torch.compiler.is_compiling():  # which has no caches
-            return
-        for module in self.modules():
-            if isinstance(module, WeightNormLinear):
-                module.clear_cache()
+    def step(self, token: Int[Tensor, " b"], state: ConvS2SState) -> DecoderStep:
+        """The logits after ``token``, by the weights of this search."""
+        with self._search_weights.reused():
+            return super().step(token, state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a copy or of a file, without a search's weights."""
+        return vars(self) | {"_search_weights": NormalisedWeights()}
 
 
 class ConvS2S(EncoderDecoder):

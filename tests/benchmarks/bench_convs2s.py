@@ -60,7 +60,7 @@ def from_the_state(model, source, words):
 
 @torch.no_grad()
 def all_again(model, source, words):
-    """Compute the whole prefix again for every token, but the normalised weights once."""
+    """Compute the whole prefix again for every token, and the normalised weights too."""
     state, target = model.start(source), torch.ones_like(source[:, :1])
     for _ in range(words):
         target = torch.cat([target, model.decoder(target, state)[:, -1:].argmax(-1)], 1)

@@ -1,3 +1,4 @@
+import threading
 from typing import NamedTuple
 
 import pytest
@@ -5,6 +6,7 @@ import torch
 from torch import Tensor
 
 from companion.decoding import KVCache, Memory, extend_cache, map_state, tensors
+from companion.decoding.state import _Buffer
 
 
 class Inner(NamedTuple):
@@ -184,3 +186,75 @@ def test_keys_of_another_batch_or_type_are_not_broadcast_or_rounded():
     assert (longer.key[:, :, -1] == 1 / 3).all()
     with pytest.raises(RuntimeError, match="Expected size 2 but got size 1"):
         extend_cache(cache, *(x.float() for x in positions(1, 6, batch=1)))
+
+
+def grown(count):
+    """A cache that has memory for more positions behind its own."""
+    cache = KVCache(*positions(2))
+    for n in range(2, count):
+        cache = extend_cache(cache, *positions(1, n))
+    return cache
+
+
+@torch.no_grad()
+def test_threads_that_extend_one_cache_at_once_do_not_share_memory(monkeypatch):
+    write, both = _Buffer.write, threading.Barrier(2, timeout=10)
+
+    def late(*arguments):
+        both.wait()  # until the other thread is about to write as well
+        return write(*arguments)
+
+    past, found = grown(6), {}
+    monkeypatch.setattr(_Buffer, "write", late)
+
+    def extend(first):
+        with torch.no_grad():
+            found[first] = extend_cache(past, *positions(1, first))
+
+    threads = [threading.Thread(target=extend, args=(n,)) for n in (100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for first, cache in found.items():
+        assert contains(KVCache(*(x[:, :, :6] for x in cache)), 6)
+        assert cache.key[0, 0, 6:, 0].tolist() == [first]
+    assert len(found) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x[..., :1], lambda x: x[:, :1], lambda x: x[:1], lambda x: x[0]],
+)
+@torch.no_grad()
+def test_new_positions_are_never_broadcast(part, change):
+    new = list(positions(1, 6))
+    new[part] = change(new[part])
+    with pytest.raises(
+        RuntimeError, match=r"Sizes of tensors|same number of dimensions"
+    ):
+        extend_cache(grown(6), *new)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("part", [0, 1])
+@torch.no_grad()
+def test_new_positions_are_never_rounded(part):
+    new = list(positions(1, 6))
+    past = map_state(torch.Tensor.float, grown(6))
+    past = extend_cache(past, *(x.float() for x in positions(1, 6)))
+    new[part] = torch.full_like(new[part], 1 / 3)
+    new[1 - part] = new[1 - part].float()
+    longer = extend_cache(past, *new)
+    assert longer[part].dtype == torch.float64
+    assert (longer[part][:, :, -1] == 1 / 3).all()
+
+
+@pytest.mark.usefixtures("unchecked")
+@torch.no_grad()
+def test_fewer_values_than_keys_are_not_repeated():
+    key, value = positions(2, 6)[0], positions(1, 6)[1]
+    longer = extend_cache(grown(6), key, value)
+    assert (longer.key.shape[-2], longer.value.shape[-2]) == (8, 7)

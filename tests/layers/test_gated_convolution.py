@@ -1,5 +1,4 @@
 import copy
-import io
 import math
 import pickle
 import threading
@@ -8,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from companion.layers import GatedConvolution, WeightNormLinear
+from companion.layers import GatedConvolution, NormalisedWeights, WeightNormLinear
 from tests.reference import gehring_2017, scalars
 from tests.tiny import close, spread
 
@@ -87,7 +86,7 @@ def test_it_can_be_initialised_again(layer):
     assert (layer.bias == 0).all()
 
 
-# The cache
+# Changes of parameters
 
 
 def load(layer):
@@ -105,10 +104,9 @@ def optimise(layer, **options):
 
 
 def change_data(layer):
-    """As old code does. PyTorch doesn't report it, so it needs a pass with gradients."""
-    layer(X).sum().backward()
+    """As old code does. PyTorch doesn't report it."""
     for parameter in layer.parameters():
-        parameter.data -= 0.1 * parameter.grad
+        parameter.data.mul_(-2)
 
 
 def change_in_place(layer):
@@ -129,9 +127,27 @@ def round_off(layer):
     layer.bfloat16().double()
 
 
-def clear(layer):
-    layer.v.data.mul_(-1)
-    layer.clear_cache()
+@torch.no_grad()
+def assign_data(layer):
+    layer.v.data = -layer.v
+
+
+@torch.no_grad()
+def assign_vector(layer):
+    vector = nn.utils.parameters_to_vector(layer.parameters())
+    nn.utils.vector_to_parameters(-2 * vector, layer.parameters())
+
+
+@torch.no_grad()
+def change_weight(layer):
+    """Which is no parameter, so it changes nothing."""
+    layer.weight.zero_()
+    layer.bias.add_(1)
+
+
+def train_compiled(layer):
+    torch.compile(layer, backend="eager")(X).sum().backward()
+    torch.optim.Adam(layer.parameters(), 0.1, fused=True).step()
 
 
 CHANGES = {
@@ -145,7 +161,9 @@ CHANGES = {
     "reset_parameters": reset,
     "replaced": replace,
     "rounded": round_off,
-    "cleared": clear,
+    "assigned_data": assign_data,
+    "vector_to_parameters": assign_vector,
+    "weight_changed": change_weight,
     "float": lambda layer: layer.float(),
     "bfloat16": lambda layer: layer.to(torch.bfloat16),
     "to_empty": lambda layer: spread(layer.to_empty(device="cpu"), seed=9),
@@ -165,27 +183,11 @@ def test_whatever_changes_a_parameter_the_weight_is_right(layer, change, mode):
     torch.testing.assert_close(after, found)
 
 
-def test_without_gradients_the_weight_is_computed_once(layer):
-    with torch.no_grad():
-        assert layer.weight is layer.weight
-    with torch.inference_mode():
-        assert layer.weight is layer.weight
-    assert layer.weight is not layer.weight
-
-
-def test_with_gradients_the_weight_has_a_graph_though_one_is_cached(layer):
-    with torch.no_grad():
-        layer(X)
-    layer(X).sum().backward()
-    assert all(p.grad is not None for p in layer.parameters())
-
-
-def test_parameters_made_in_inference_mode_are_not_cached():
-    with torch.inference_mode():
-        layer = WeightNormLinear(3, 2).double()
-        layer(X)
-        layer.g.mul_(2)
-        torch.testing.assert_close(layer(X), expected(layer, X))
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_training_step_is_noticed(layer):
+    test_whatever_changes_a_parameter_the_weight_is_right(
+        layer, train_compiled, torch.no_grad
+    )
 
 
 COPIES = {
@@ -206,36 +208,6 @@ def test_a_copy_is_independent(layer, duplicate):
 
 
 @torch.no_grad()
-def test_a_saved_layer_does_not_hold_its_cache(layer):
-    def size():
-        file = io.BytesIO()
-        torch.save(layer, file)
-        return len(file.getvalue())
-
-    before = size()
-    layer(X)
-    assert size() == before
-
-
-def test_threads_that_share_a_layer_all_compute_right(layer):
-    wrong = []
-
-    @torch.no_grad()
-    def compute():
-        for _ in range(50):
-            if not torch.allclose(layer(X), expected(layer, X)):
-                wrong.append(layer)
-            layer.clear_cache()
-
-    threads = [threading.Thread(target=compute) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-@torch.no_grad()
 def test_functional_call_uses_the_parameters_it_is_given(layer):
     before = layer(X)
     other = {name: 2 * p for name, p in layer.named_parameters()}
@@ -253,6 +225,79 @@ def test_compiled_into_one_graph_that_follows_its_parameters(layer, gradients):
         for _ in range(2):
             torch.testing.assert_close(compiled(X).detach(), expected(layer, X))
             change_in_place(layer)
+
+
+# The weights of a search
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_weights_are_reused_within_a_block_and_nowhere_else(layer, mode):
+    weights = NormalisedWeights()
+    with mode():
+        with weights.reused():
+            first = layer.weight
+        assert layer.weight is not first
+        with weights.reused():
+            assert layer.weight is first
+        with NormalisedWeights().reused():
+            assert layer.weight is not first
+    close(first, layer.weight)
+
+
+def test_with_gradients_the_weight_has_a_graph_though_one_is_kept(layer):
+    with torch.no_grad(), NormalisedWeights().reused():
+        layer(X)
+        with torch.enable_grad():
+            layer(X).sum().backward()
+    assert all(p.grad is not None for p in layer.parameters())
+
+
+SEEN = {
+    name: CHANGES[name]
+    for name in ("load_state_dict", "assigned", "in_place", "reset_parameters")
+} | {"replaced": replace}
+
+
+@pytest.mark.parametrize("change", SEEN.values(), ids=SEEN)
+@torch.no_grad()
+def test_changes_that_pytorch_reports_are_seen_within_a_search(layer, change):
+    with NormalisedWeights().reused():
+        layer(X)
+        change(layer)
+        torch.testing.assert_close(layer(X), expected(layer, X))
+
+
+def test_weights_of_parameters_made_in_inference_mode_are_not_kept():
+    with torch.inference_mode(), NormalisedWeights().reused():
+        layer = WeightNormLinear(3, 2).double()
+        layer(X)
+        layer.g.mul_(2)
+        torch.testing.assert_close(layer(X), expected(layer, X))
+
+
+@torch.no_grad()
+def test_transforms_keep_no_weight(layer):
+    weights = NormalisedWeights()
+    with weights.reused():
+        kept = layer.weight
+
+    def output(x):
+        with weights.reused():
+            assert layer.weight is not kept
+            return layer(x)
+
+    close(torch.func.vmap(output)(X), expected(layer, X))
+
+
+@torch.no_grad()
+def test_another_thread_does_not_take_the_weights_of_this_ones_search(layer):
+    found = []
+    with NormalisedWeights().reused():
+        kept = layer.weight
+        thread = threading.Thread(target=lambda: found.append(layer.weight))
+        thread.start()
+        thread.join()
+    assert found[0] is not kept
 
 
 # The gated convolution

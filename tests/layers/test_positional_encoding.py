@@ -1,3 +1,6 @@
+import copy
+import io
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -275,3 +278,27 @@ def test_sinusoids_are_computed_once_and_anew_for_other_lengths_sizes_and_types(
     known = position._known
     position(torch.randn(2, 2, 7, dtype=torch.bfloat16), 1)
     assert position._known is known
+
+
+def test_a_transform_leaves_no_table_and_reads_none():
+    position, embedded = SinusoidalPositionalEncoding(), words(3)
+    gradient = torch.func.grad(lambda x: position(x).square().sum())
+    torch.testing.assert_close(gradient(embedded), 2 * position(embedded))
+    position = SinusoidalPositionalEncoding()
+    gradient(embedded)
+    torch.func.vmap(lambda x: position(x[None])[0])(embedded)
+    assert position._known is None
+
+
+def test_a_copy_or_a_file_holds_no_table():
+    def size():
+        torch.save(position, file := io.BytesIO())
+        return len(file.getvalue())
+
+    position, embedded = SinusoidalPositionalEncoding(), words(3)
+    before = size()
+    expected = position(embedded)
+    assert size() == before
+    other = copy.deepcopy(position)
+    assert other._known is None
+    assert torch.equal(other(embedded), expected)

@@ -1,4 +1,7 @@
+import copy
+import io
 import math
+import pickle
 
 import pytest
 import torch
@@ -236,6 +239,79 @@ def test_a_loss_without_gradients_normalises_each_weight_of_the_decoder_once(
 ):
     free_running_loss(model, Batch(SOURCE, TARGET))
     assert len(normalised) == weights_of(model)
+
+
+@torch.no_grad()
+def test_the_source_is_encoded_by_the_weights_as_they_are(model):
+    before = model.start(SOURCE).memory.key
+    model.encoder.to_embedding.g.data.mul_(2)
+    model.encoder.to_embedding.bias.data.mul_(2)
+    close(model.start(SOURCE).memory.key, 2 * before)
+
+
+@torch.no_grad()
+def test_teacher_forcing_never_takes_the_weights_of_a_search(model):
+    state = model.start(SOURCE)
+    model.step(TARGET[:, 0], state)
+    model.decoder.output.g.data.mul_(2)
+    found, expected = (
+        model.decoder(TARGET, state),
+        rebuilt(model).decoder(TARGET, state),
+    )
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("compiled_start", [False, True])
+def test_a_compiled_training_step_between_two_searches_is_noticed(
+    model, compiled_start
+):
+    torch.compiler.reset()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1, fused=True)
+
+    start = model.start
+    if compiled_start:
+        start = torch.compile(start, fullgraph=True, backend="eager")
+
+    @torch.no_grad()
+    def search():
+        return model.step(TARGET[:, 0], start(SOURCE)).logits
+
+    before = search()
+    torch.compile(model, fullgraph=True, backend="eager")(
+        SOURCE, TARGET
+    ).square().sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        expected = rebuilt(model)(SOURCE, TARGET)
+        close(model(SOURCE, TARGET), expected)
+    close(search(), expected[:, 0])
+    assert not torch.allclose(before, expected[:, 0])
+
+
+@torch.no_grad()
+def test_a_copy_made_after_a_search_searches_with_its_own_weights(model):
+    def size():
+        torch.save(model, file := io.BytesIO())
+        return len(file.getvalue())
+
+    fresh = size()
+    before = model.step(TARGET[:, 0], model.start(SOURCE)).logits
+    assert size() == fresh
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        other.decoder.output.g.mul_(2)
+        close(
+            other.step(TARGET[:, 0], other.start(SOURCE)).logits,
+            rebuilt(other)(SOURCE, TARGET)[:, 0],
+        )
+    assert torch.equal(model.step(TARGET[:, 0], model.start(SOURCE)).logits, before)
+
+
+def rebuilt(model):
+    """The same model with the same parameters, but never used."""
+    other = MODELS["convs2s"]()
+    other.load_state_dict(copy.deepcopy(model.state_dict()))
+    return other
 
 
 def weights_of(module):
