@@ -158,7 +158,11 @@ class block_ends(Rule):  # noqa: N801
 
 @dataclass(frozen=True)
 class Combination(Rule):
-    """A rule made of two others; it is relative if both of them are."""
+    """A rule made of two others; it is relative if both of them are.
+
+    Args:
+        first, second: rules, or any functions of ``(i, j)``.
+    """
 
     first: RuleFunction
     second: RuleFunction
