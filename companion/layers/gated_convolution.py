@@ -15,7 +15,7 @@ from companion._checks import check_gain, check_positive
 from companion.attention.base import functorch_is_active
 
 
-class _Kept(NamedTuple):
+class KeptWeight(NamedTuple):
     """A normalised weight, with the parameters and versions that it is made from."""
 
     weight: Tensor
@@ -27,7 +27,7 @@ class _Kept(NamedTuple):
         return self.g is g and self.v is v and self.versions == (g._version, v._version)
 
 
-class NormalisedWeights(dict[nn.Module, _Kept]):
+class NormalisedWeights(dict[nn.Module, KeptWeight]):
     """The normalised weights of one search, each computed when it is first used.
 
     Within :meth:`reused`, and there alone, a :class:`WeightNormLinear` takes its weight
@@ -66,7 +66,7 @@ class NormalisedWeights(dict[nn.Module, _Kept]):
             return _normalise(g, v)
         if kept is None or not kept.is_of(g, v):
             versions = (g._version, v._version)
-            self[layer] = kept = _Kept(_normalise(g, v), g, v, versions)
+            self[layer] = kept = KeptWeight(_normalise(g, v), g, v, versions)
         return kept.weight
 
 
