@@ -24,6 +24,7 @@ class KeptWeight(NamedTuple):
     versions: tuple[int, int]
 
     def is_of(self, g: Tensor, v: Tensor) -> bool:
+        """Whether it was made from these parameters, unchanged as far as PyTorch knows."""
         return self.g is g and self.v is v and self.versions == (g._version, v._version)
 
 
