@@ -94,9 +94,8 @@ def check_seed(seed: int) -> None:
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
     """Refuse queries, keys and values whose shapes do not fit each other."""
-    if value is not None and _fit_without_broadcasting(
-        query.shape, key.shape, value.shape
-    ):
+    third = key if value is None else value
+    if _fit_without_broadcasting(query.shape, key.shape, third.shape):
         return
     inputs = {"query": query, "key": key}
     if value is not None:
