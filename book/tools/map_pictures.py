@@ -87,7 +87,6 @@ def of_another(words, asked):
         hops.append(ScaledDot().weights(query, words))
         query = query + hops[-1] @ words
     padding = torch.arange(N) < N - 2
-    centres = torch.tensor(ORDER) + 0.2
     return {
         "question": Dot().weights(0.5 * asked[:4], words).repeat_interleave(2, 0),
         "cosine": Cosine().weights(asked, words),
@@ -95,19 +94,23 @@ def of_another(words, asked):
         "scaled": ScaledDot().weights(asked, words),
         "softmax": ScaledDot().weights(asked, words, padding.expand(1, N)),
         "window": LocalM(ScaledDot(), 2).weights(0.5 * words, words),
-        "gaussian": LocalP(ScaledDot(), 2, SIZE).weights(
-            0.5 * asked, words, centre=centres
-        ),
+        "gaussian": Centred(ScaledDot(), 2, SIZE).weights(0.5 * asked, words),
         "gumbel": GumbelSoftmax(ScaledDot(), 0.5).weights(0.5 * asked, words),
-        "drawn": HardAttention(ScaledDot())
-        .look(ScaledDot().weights(asked, words))
-        .weights,
+        "drawn": HardAttention(ScaledDot())(asked, words).weights,
         "both": torch.cat([alpha, torch.zeros(N, 2), beta], 1),
         "pointer": ScaledDot().weights(words[:4], named_twice).repeat_interleave(2, 0),
         "hops": torch.cat(
             [hops[0], torch.zeros(1, N), hops[1], torch.zeros(1, N), hops[2]]
         ),
     }
+
+
+class Centred(LocalP):
+    """Local attention as if it had learnt to predict the word that each query asks for."""
+
+    def centre(self, query, lengths, query_position=None):
+        """The places in the order of the translation, a little to the right."""
+        return torch.tensor(ORDER) + 0.2
 
 
 @torch.enable_grad()

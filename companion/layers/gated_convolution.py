@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, no_type_check
 
 import torch
 from jaxtyping import Float
@@ -49,6 +49,7 @@ class NormalisedWeights(dict[nn.Module, KeptWeight]):
     """
 
     @contextmanager
+    @no_type_check  # a wrapped generator could not be compiled
     def reused(self) -> Iterator[None]:
         """A block in which each weight is computed once, in this thread alone."""
         if _cannot_be_kept():

@@ -23,7 +23,12 @@ LOCKED = re.search(
     r"^torch==([\d.]+)", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE
 )[1]
 KEPT = {"torch": LOCKED, "numpy": "2.1.3", "matplotlib": "3.10.0"}
-REST = {"einops": "0.8.2", "ipython": "7.34.0", "ipykernel": "6.17.1"}
+REST = {
+    "einops": "0.8.2",
+    "ipython": "7.34.0",
+    "ipykernel": "6.17.1",
+    "pip": "24.1.2",
+}
 CORE = ("_checks", "attention", "layers", "decoding", "models", "notebook", "profiling")
 NEEDED = {"companion", "einops", "jaxtyping", "torch"}  # and what these need themselves
 

@@ -543,7 +543,7 @@ def test_a_lonely_map_has_no_others(tmp_path):
         tmp_path, f'<div class="output text_html">{shown._repr_html_()}</div>'
     )
     assert page.body.findtext(".//figcaption/p") == (
-        "Looks. Weights in percent; an empty cell is under one half."
+        "Looks. Weights in percent; cells below 0.5 % are left blank."
     )
 
 

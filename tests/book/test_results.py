@@ -13,8 +13,16 @@ import torch
 from results import header, in_bold
 from runs import Row, provenance, read_run
 
+from companion.attention import Additive
 from companion.experiments.record import RESULT, VERSION, read_result, surroundings
-from companion.models import bahdanau, seq2seq
+from companion.layers import BahdanauEncoder
+from companion.models import (
+    BahdanauDecoder,
+    ChoDecoder,
+    ChoEncoder,
+    SutskeverDecoder,
+    SutskeverEncoder,
+)
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
@@ -336,21 +344,19 @@ def test_what_the_page_says_of_words_and_sentences_is_so():
 def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():
     german, english, embedding, hidden = 7_853, 5_893, 256, 512
     with torch.device("meta"):
-        attention = bahdanau.Additive(hidden, 2 * hidden, hidden)
+        attention = Additive(hidden, 2 * hidden, hidden)
         models = {
             "LSTM": [
-                seq2seq.SutskeverEncoder(german, embedding, hidden),
-                seq2seq.SutskeverDecoder(english, embedding, hidden),
+                SutskeverEncoder(german, embedding, hidden),
+                SutskeverDecoder(english, embedding, hidden),
             ],
             "GRU": [
-                seq2seq.ChoEncoder(german, embedding, hidden),
-                seq2seq.ChoDecoder(english, embedding, hidden, hidden),
+                ChoEncoder(german, embedding, hidden),
+                ChoDecoder(english, embedding, hidden, hidden),
             ],
             "attention": [
-                bahdanau.BahdanauEncoder(german, embedding, hidden),
-                bahdanau.BahdanauDecoder(
-                    english, embedding, hidden, 2 * hidden, attention
-                ),
+                BahdanauEncoder(german, embedding, hidden),
+                BahdanauDecoder(english, embedding, hidden, 2 * hidden, attention),
             ],
         }
     counts = {
