@@ -19,13 +19,14 @@ from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
     first_tokens,
+    in_inference_mode,
     next_log_probs,
     require_possible,
 )
 from companion.decoding.state import map_state, tensors
 
 
-@torch.no_grad()
+@in_inference_mode
 def beam_search(
     step: StepFunction,
     state: Any,

@@ -1,14 +1,17 @@
 """What all searches use: the hypotheses that they return, and checks."""
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from companion._checks import check_state
-from companion.decoding.state import DecoderStep, tensors
+from companion.decoding.state import DecoderStep, map_state, tensors
+
+_Arguments = ParamSpec("_Arguments")
 
 #: From the last token of each hypothesis and a state to the next logits and state.
 StepFunction = Callable[[Tensor, Any], DecoderStep]
@@ -29,6 +32,20 @@ class Hypotheses(NamedTuple):
     log_probs: Float[Tensor, "*b"]
     scores: Float[Tensor, "*b"]
     weights: Float[Tensor, "*b t k"] | None
+
+
+def in_inference_mode(
+    search: Callable[_Arguments, Hypotheses],
+) -> Callable[_Arguments, Hypotheses]:
+    """A search in PyTorch's inference mode, whose result may be trained with all the same."""
+
+    @functools.wraps(search)
+    def searching(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Hypotheses:
+        with torch.inference_mode():
+            found = search(*args, **kwargs)
+        return Hypotheses(*map_state(torch.clone, tuple(found)))
+
+    return searching
 
 
 def next_log_probs(logits: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:

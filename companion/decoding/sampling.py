@@ -2,7 +2,8 @@
 
 ``step(token, state) -> DecoderStep`` is all that a search knows of a model. ``state``
 is what the model returned last: nested tuples of tensors whose first axis is the batch.
-A step returns new tensors and changes none of the state in place. All sentences of a
+A step returns new tensors and changes none of the state in place; it is called in
+PyTorch's inference mode, so no gradient can flow through it. All sentences of a
 batch are generated together; one that has ended is given padding until the last one
 ends. A model with dropout must be in evaluation mode (``model.eval()``).
 """
@@ -27,6 +28,7 @@ from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
     first_tokens,
+    in_inference_mode,
     next_log_probs,
     require_possible,
 )
@@ -160,7 +162,7 @@ def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]
     return torch.empty_like(logits).scatter(-1, tokens, kept)
 
 
-@torch.no_grad()
+@in_inference_mode
 def _generate(
     step: StepFunction,
     state: Any,

@@ -190,6 +190,18 @@ def test_padding_does_not_change_a_search(model):
 # The future
 
 
+def test_what_a_search_found_and_left_can_be_trained_with(model):
+    for search in (
+        greedy,
+        lambda *given: map_state(lambda x: x[:, 0], beam_search(*given, width=2)),
+    ):
+        found = search(model.step, model.start(SOURCE), 5)
+        reward = found.log_probs.new_ones(()).requires_grad_()
+        logits = model(SOURCE, torch.cat([TARGET[:, :1], found.tokens], 1))
+        (logits.sum() + (reward * found.log_probs).sum()).backward()
+        assert reward.grad == found.log_probs.sum()
+
+
 def test_no_logit_depends_on_later_tokens(model):
     leaves = []
     model.decoder.embedding.register_forward_hook(separate(leaves))
