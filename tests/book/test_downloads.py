@@ -187,7 +187,9 @@ def test_the_pdf_has_a_bookmark_for_each_page_of_the_book_and_for_its_sections(
 def test_the_contents_of_the_pdf_have_the_right_numbers(printed):
     for mark in printed.marks[1:]:
         if mark.level == 0:
-            assert f" {mark.title} {mark.sheet + 1}" in printed.sheets[1]
+            # the reader of the PDF sees no space where the leader is short
+            listed = rf" {re.escape(mark.title)} ?{mark.sheet + 1}\b"
+            assert re.search(listed, printed.sheets[1])
             over_and_under_its_head = f"{mark.title} {mark.sheet + 1} {mark.title}"
             assert printed.sheets[mark.sheet].startswith(over_and_under_its_head)
 
