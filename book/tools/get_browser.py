@@ -80,13 +80,18 @@ def get(name: str, find: Callable[[], str | None], ways: dict[str, list[str]]) -
         done = subprocess.run(command, capture_output=True, text=True)
         found, how = find(), f"installed from {source}"
         if not found:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            print(f"{name}: could not be had from {source}: {' '.join(last)}")
+            print(f"{name}: could not be had from {source}: {reason(done)}")
     print(
         f"{name}: {how}, {found}"
         if found
         else f"{name}: there is none. {MISSING[name]}"
     )
+
+
+def reason(done: subprocess.CompletedProcess) -> str:
+    """The first line in which a command that failed speaks of an error, or else its last line."""
+    lines = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+    return next((line for line in lines if "rror" in line), lines[-1]).strip()
 
 
 def main() -> None:
