@@ -89,6 +89,12 @@ def test_before_the_first_step_context_and_weights_are_zero():
     assert torch.equal(state.weights, torch.zeros(SOURCE.shape, dtype=torch.float64))
 
 
+def test_a_source_may_have_one_token():
+    model = bahdanau()
+    step = model.step(torch.tensor([1]), model.start(torch.tensor([[5]])))
+    assert step.weights.tolist() == [[1]]
+
+
 def test_one_step_is_the_papers():
     model = bahdanau()
     start = model.start(SOURCE)
