@@ -109,7 +109,7 @@ class Centred(LocalP):
     """Local attention as if it had learnt to predict the word that each query asks for."""
 
     def centre(self, query, lengths, query_position=None):
-        """The places in the order of the translation, a little to the right."""
+        """The positions in the order of the translation, a little to the right."""
         return torch.tensor(ORDER) + 0.2
 
 

@@ -43,7 +43,7 @@ def in_inference_mode(
     def searching(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Hypotheses:
         with torch.inference_mode():
             found = search(*args, **kwargs)
-        return Hypotheses(*map_state(torch.clone, tuple(found)))
+        return map_state(torch.clone, found)
 
     return searching
 

@@ -187,9 +187,6 @@ def test_padding_does_not_change_a_search(model):
         close(one.log_probs, other.log_probs)
 
 
-# The future
-
-
 def test_what_a_search_found_and_left_can_be_trained_with(model):
     for search in (
         greedy,
@@ -200,6 +197,9 @@ def test_what_a_search_found_and_left_can_be_trained_with(model):
         logits = model(SOURCE, torch.cat([TARGET[:, :1], found.tokens], 1))
         (logits.sum() + (reward * found.log_probs).sum()).backward()
         assert reward.grad == found.log_probs.sum()
+
+
+# The future
 
 
 def test_no_logit_depends_on_later_tokens(model):
