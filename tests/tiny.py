@@ -17,7 +17,13 @@ from companion.attention import (
     RandomSynthesizer,
     SparseAttention,
 )
-from companion.layers import BahdanauEncoder, PostNorm, PreNorm, ResetBeforeGRUCell
+from companion.layers import (
+    BahdanauEncoder,
+    FixedVectorEncoder,
+    PostNorm,
+    PreNorm,
+    ResetBeforeGRUCell,
+)
 from companion.models import (
     BahdanauDecoder,
     Captioner,
@@ -49,10 +55,10 @@ def spread(module, seed=0):
     return module
 
 
-def with_attention(decoder, attention, **options):
+def with_attention(decoder, attention, encoder=BahdanauEncoder, **options):
     return spread(
         EncoderDecoder(
-            BahdanauEncoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            encoder(SOURCE_WORDS, EMBEDDING, ENCODER),
             decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention, **options),
         )
     )
@@ -60,6 +66,12 @@ def with_attention(decoder, attention, **options):
 
 def bahdanau():
     return with_attention(BahdanauDecoder, Additive(HIDDEN, STATES, ATTENTION))
+
+
+def fixed_vector():
+    """One vector for the source, which gets all the weight."""
+    attention = Additive(HIDDEN, STATES, ATTENTION)
+    return with_attention(BahdanauDecoder, attention, FixedVectorEncoder)
 
 
 def state_and_word():

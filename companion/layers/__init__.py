@@ -17,6 +17,7 @@ from companion.layers.positional_encoding import (
 )
 from companion.layers.recurrent import (
     BahdanauEncoder,
+    FixedVectorEncoder,
     deep_lstm,
     reverse,
     run_lstm,
@@ -30,6 +31,7 @@ __all__ = [
     "ConcatenatedPositionalEncoding",
     "DeepOutput",
     "Embedding",
+    "FixedVectorEncoder",
     "GatedConvolution",
     "LearnedPositionalEncoding",
     "NormalisedWeights",

@@ -1,4 +1,4 @@
-"""Recurrence over padded batches, and Bahdanau's encoder."""
+"""Recurrence over padded batches, Bahdanau's encoder, and its fixed-vector baseline."""
 
 from collections.abc import Callable
 from typing import Any
@@ -220,3 +220,46 @@ class BahdanauEncoder(nn.Module):
         mask = source_mask(source)
         states, _ = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return states, mask
+
+
+class FixedVectorEncoder(BahdanauEncoder):
+    """Bahdanau's encoder, of which a decoder gets only the final states: one vector.
+
+    ::
+
+        h = [→h_n; ←h_1]
+
+    It is the baseline without attention. A decoder that attends to this source has one
+    position to attend to, whose weight is always 1, so that it reads the same vector at
+    every step. Decoder, parameters and initial state are those of the model with
+    attention: only the access to the source differs.
+
+    Args:
+        vocabulary_size, embedding_size, hidden_size, dropout, gru: as in
+            :class:`BahdanauEncoder`.
+
+    Raises:
+        TypeError, ValueError: as :class:`BahdanauEncoder`.
+
+    Source: none; it is ours, for comparison. The fixed vector is that of Cho et al.
+    2014, here of both directions.
+
+    Example:
+        >>> encoder = FixedVectorEncoder(100, embedding_size=8, hidden_size=16)
+        >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, mask.tolist()
+        (torch.Size([2, 1, 32]), [[True], [True]])
+    """
+
+    def forward(
+        self, source: Int[Tensor, "b k"]
+    ) -> tuple[Float[Tensor, "b 1 two_h"], Bool[Tensor, "b 1"]]:
+        """The final states of both directions as one position, and its mask.
+
+        Raises:
+            TypeError, ValueError: as :class:`BahdanauEncoder`.
+        """
+        mask = source_mask(source)
+        embedded = self.dropout(self.embedding(source))
+        _, (forward, backward) = run_packed(self.rnn, embedded, mask)  # (b, h) each
+        return torch.cat([forward, backward], -1)[:, None], mask[:, :1]

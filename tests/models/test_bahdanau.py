@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder, ResetBeforeGRU, ResetBeforeGRUCell
+from companion.layers import (
+    BahdanauEncoder,
+    FixedVectorEncoder,
+    ResetBeforeGRU,
+    ResetBeforeGRUCell,
+    pytorch_gru,
+)
 from companion.models import BahdanauDecoder, EncoderDecoder
 from tests.layers.test_gru import papers_cell, run_alone
 from tests.reference import bahdanau_2015, scalars
@@ -15,6 +21,7 @@ from tests.tiny import (
     TARGET,
     bahdanau,
     close,
+    fixed_vector,
     local_m_bahdanau,
     random_bahdanau,
     random_current_state,
@@ -61,6 +68,55 @@ def test_encoder_is_the_papers():
             bahdanau_2015.encoder(scalars.values(encoder), sentence.tolist()),
         )
         assert (states[row, len(sentence) :] == 0).all()
+
+
+# One vector in place of the states
+
+
+@pytest.mark.parametrize("gru", [pytorch_gru, ResetBeforeGRU])
+def test_the_fixed_vector_is_the_final_state_of_each_direction(gru):
+    encoder = spread(FixedVectorEncoder(11, 3, 5, gru=gru))
+    states, mask = encoder(SOURCE)
+    assert torch.equal(mask, torch.ones(len(SOURCE), 1, dtype=torch.bool))
+    for row, sentence in enumerate(sentences(SOURCE)):
+        every, _ = BahdanauEncoder.forward(encoder, sentence[None])
+        close(states[row, 0, :5], every[0, -1, :5])
+        close(states[row, 0, 5:], every[0, 0, 5:])
+
+
+def test_the_fixed_vector_does_not_depend_on_padding():
+    encoder = spread(FixedVectorEncoder(11, 3, 5))
+    states, _ = encoder(SOURCE)
+    more, _ = encoder(torch.nn.functional.pad(SOURCE, (0, 3)))
+    close(more, states)
+    for row, sentence in enumerate(sentences(SOURCE)):
+        close(states[row], encoder(sentence[None])[0][0])
+
+
+def test_without_attention_only_the_access_to_the_source_differs():
+    attentive, fixed = bahdanau(), fixed_vector()
+    fixed.load_state_dict(attentive.state_dict())  # names and shapes are the same
+    states, _ = fixed.encoder(SOURCE)
+    start = fixed.start(SOURCE)
+    close(start.hidden, attentive.start(SOURCE).hidden)  # s_0
+    step = fixed.step(torch.tensor([1, 4, 3]), start)
+    assert step.weights.tolist() == [[1], [1], [1]]
+    close(step.state.context, states[:, 0])  # c_1, and every c_i
+
+
+def test_without_attention_the_dropout_is_that_of_the_embeddings():
+    encoder = FixedVectorEncoder(11, 8, 5, dropout=0.5)
+    assert not torch.equal(encoder(SOURCE)[0], encoder(SOURCE)[0])
+    encoder.eval()
+    assert torch.equal(encoder(SOURCE)[0], encoder(SOURCE)[0])
+
+
+def test_a_source_that_is_no_batch_of_tokens_has_no_fixed_vector_either():
+    with pytest.raises(ValueError, match="padding before a word"):
+        FixedVectorEncoder(11, 3, 5)(torch.tensor([[0, 3]]))
+
+
+# The initial state
 
 
 def test_the_initial_state_depends_on_the_backward_state_of_the_first_token_alone():
