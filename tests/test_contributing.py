@@ -22,6 +22,7 @@ FOLDERS = (
     "training",
     "tasks",
     "visualization",
+    "diagrams",
     "exercises",
     "experiments",
 )

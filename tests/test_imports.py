@@ -23,6 +23,7 @@ ROOMS = (
     "training",
     "tasks",
     "visualization",
+    "diagrams",
     "exercises",
     "experiments",
 )

@@ -1,0 +1,339 @@
+"""Drawings of architectures as SVG: boxes for layers, arrows for tensors, one colour for each role."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Literal, NamedTuple
+
+#: What a part of a drawing stands for, which decides its colour.
+Role = Literal["ink", "muted", "layer", "query", "key", "value"]
+Point = tuple[float, float]
+
+#: The colours on white paper; a web page may replace them by style rules for the classes
+#: ``fill-…`` and ``stroke-…``.
+COLOURS = {
+    "paper": "#ffffff",
+    "ink": "#1d2329",
+    "muted": "#55616b",
+    "layer": "#55616b",
+    "layer-tint": "#eef1f4",
+    "query": "#b34700",
+    "query-tint": "#fde3d0",
+    "key": "#005f99",
+    "key-tint": "#d6e9f8",
+    "value": "#00704f",
+    "value-tint": "#d3efe4",
+}
+#: The width of all drawings, and the size of all text. On a telephone, 360 pixels wide, the
+#: text is 10 pixels high.
+WIDTH, TEXT_SIZE = 480, 14
+_MARKUP = re.compile(r"([_^])(?:\{([^}]*)\}|(.))|\*([^*]*)\*")
+_SHIFTS = {"_": 0.28 * TEXT_SIZE, "^": -0.38 * TEXT_SIZE}
+_HEAD = 7.0  # length of an arrow's head
+
+
+class Box(NamedTuple):
+    """A rectangle of a drawing, given by its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def left(self) -> Point:
+        """The middle of the left side."""
+        return self.x - self.width / 2, self.y
+
+    @property
+    def right(self) -> Point:
+        """The middle of the right side."""
+        return self.x + self.width / 2, self.y
+
+    @property
+    def top(self) -> Point:
+        """The middle of the upper side."""
+        return self.x, self.y - self.height / 2
+
+    @property
+    def bottom(self) -> Point:
+        """The middle of the lower side."""
+        return self.x, self.y + self.height / 2
+
+
+class Drawing:
+    """A drawing that a notebook shows as SVG, 480 units wide; y points down.
+
+    Texts may contain subscripts and superscripts, ``h_1``, ``s_{i−1}``, ``W^Q``, and
+    variables in italics, ``*x*``.
+
+    Args:
+        height: the height; a page shows up to 720 units without scrolling.
+        description: what the drawing shows, for those who cannot see it.
+
+    Example:
+        >>> drawing = Drawing(60, "An encoder reads x and returns h.")
+        >>> encoder = drawing.box(100, 30, 90, 30, "encoder")
+        >>> drawing.arrow((20, 30), encoder.left)
+        >>> drawing
+        Drawing: An encoder reads x and returns h.
+    """
+
+    def __init__(self, height: float, description: str):
+        self.height, self.description = height, description
+        self._elements: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Drawing: {self.description}"
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def svg(self) -> str:
+        """The drawing as an SVG document, without scripts, identifiers or external references."""
+        body = "\n".join(self._elements)
+        return (
+            '<svg xmlns="http://www.w3.org/2000/svg" class="drawing" role="img"'
+            f' aria-label="{escape(self.description)}"'
+            f' width="{WIDTH}" height="{_number(self.height)}"'
+            f' viewBox="0 0 {WIDTH} {_number(self.height)}"'
+            f' font-family="system-ui, sans-serif" font-size="{TEXT_SIZE}">\n'
+            f'<rect width="100%" height="100%" rx="6" {_paint("paper")}/>\n{body}\n</svg>'
+        )
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        text: str = "",
+        role: Role = "layer",
+    ) -> Box:
+        """A rounded box around the centre ``(x, y)``, with its text, of one line or several."""
+        box = Box(x, y, width, height)
+        self._add(
+            f'<rect x="{_number(x - width / 2)}" y="{_number(y - height / 2)}"'
+            f' width="{_number(width)}" height="{_number(height)}" rx="5"'
+            f" {_paint(_tint(role), role)}/>"
+        )
+        self.text(x, y, text, "ink" if role in ("ink", "muted", "layer") else role)
+        return box
+
+    def frame(self, left: float, top: float, right: float, bottom: float) -> None:
+        """A dashed frame around parts that belong together."""
+        self._add(
+            f'<rect x="{_number(left)}" y="{_number(top)}"'
+            f' width="{_number(right - left)}" height="{_number(bottom - top)}" rx="8"'
+            f" {_paint('', 'muted')}{_dashes(True)}/>"
+        )
+
+    def circle(
+        self, x: float, y: float, radius: float, text: str = "", role: Role = "layer"
+    ) -> Box:
+        """A circle with its text, such as a neuron or an operation."""
+        self._add(
+            f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}"'
+            f" {_paint(_tint(role), role)}/>"
+        )
+        self.text(x, y, text, "ink" if role in ("ink", "muted", "layer") else role)
+        return Box(x, y, 2 * radius, 2 * radius)
+
+    def dot(self, x: float, y: float, radius: float, role: Role = "ink") -> None:
+        """A filled circle, such as a point in a plane."""
+        self._add(
+            f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}" {_paint(role)}/>'
+        )
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        role: Role = "ink",
+        anchor: Literal["start", "middle", "end"] = "middle",
+        bold: bool = False,
+    ) -> None:
+        """Text, of one line or several, whose middle is at the height ``y``."""
+        lines = text.splitlines()
+        step = 1.2 * TEXT_SIZE
+        for number, line in enumerate(lines):
+            baseline = y + (number - (len(lines) - 1) / 2) * step + 0.35 * TEXT_SIZE
+            weight = ' font-weight="bold"' if bold else ""
+            self._add(
+                f'<text x="{_number(x)}" y="{_number(baseline)}" text-anchor="{anchor}"'
+                f"{weight} {_paint(role)}>{_spans(line)}</text>"
+            )
+
+    def line(
+        self,
+        *points: Point,
+        role: Role = "ink",
+        width: float = 1.5,
+        dashed: bool = False,
+    ) -> None:
+        """A line through two points or more."""
+        self._path(
+            "M" + " L".join(f"{_number(x)} {_number(y)}" for x, y in points),
+            role,
+            width,
+            dashed,
+        )
+
+    def arrow(
+        self,
+        *points: Point,
+        role: Role = "ink",
+        width: float = 1.5,
+        dashed: bool = False,
+    ) -> None:
+        """A line through two points or more, with a head at the last."""
+        (x0, y0), (x, y) = points[-2:]
+        length = ((x - x0) ** 2 + (y - y0) ** 2) ** 0.5
+        dx, dy = (x - x0) / length, (y - y0) / length
+        neck = (x - _HEAD * dx, y - _HEAD * dy)
+        self.line(*points[:-1], neck, role=role, width=width, dashed=dashed)
+        half = _HEAD / 2 + width / 2
+        corners = [
+            (x, y),
+            (neck[0] - half * dy, neck[1] + half * dx),
+            (neck[0] + half * dy, neck[1] - half * dx),
+        ]
+        self.polygon(corners, role)
+
+    def polygon(self, corners: Iterable[Point], role: Role) -> None:
+        """A filled polygon."""
+        path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)
+        self._add(f'<polygon points="{path}" {_paint(role)}/>')
+
+    def arc(
+        self,
+        start: Point,
+        end: Point,
+        height: float,
+        role: Role = "ink",
+        width: float = 1.5,
+        dashed: bool = False,
+    ) -> None:
+        """A curve between two points that rises ``height`` above the middle of their line."""
+        (x0, y0), (x1, y1) = start, end
+        middle = f"{_number((x0 + x1) / 2)} {_number((y0 + y1) / 2 - 2 * height)}"
+        self._path(
+            f"M{_number(x0)} {_number(y0)} Q{middle} {_number(x1)} {_number(y1)}",
+            role,
+            width,
+            dashed,
+        )
+
+    def flow(
+        self, start: Point, end: Point, role: Role = "ink", width: float = 1.5
+    ) -> None:
+        """A curve between two points that leaves and arrives vertically, such as an attention weight."""
+        (x0, y0), (x1, y1) = start, end
+        middle = _number((y0 + y1) / 2)
+        self._path(
+            f"M{_number(x0)} {_number(y0)} C{_number(x0)} {middle}"
+            f" {_number(x1)} {middle} {_number(x1)} {_number(y1)}",
+            role,
+            width,
+            dashed=False,
+        )
+
+    def grid(
+        self,
+        x: float,
+        y: float,
+        shades: Sequence[Sequence[float | None]],
+        role: Role = "key",
+        side: float = 16,
+    ) -> Box:
+        """A matrix of squares around the centre ``(x, y)``, a shade from 0 to 1 each.
+
+        A square whose shade is ``None`` is crossed out: it is masked.
+        """
+        rows, columns = len(shades), len(shades[0])
+        left, top = x - columns * side / 2, y - rows * side / 2
+        for row, line in enumerate(shades):
+            for column, shade in enumerate(line):
+                self._square(left + column * side, top + row * side, side, shade, role)
+        return Box(x, y, columns * side, rows * side)
+
+    def _square(
+        self, left: float, top: float, side: float, shade: float | None, role: Role
+    ) -> None:
+        place = f'x="{_number(left)}" y="{_number(top)}" width="{_number(side)}" height="{_number(side)}"'
+        self._add(f"<rect {place} {_paint('paper', 'muted', 0.5)}/>")
+        if shade is None:
+            self.line(
+                (left + 3, top + side - 3),
+                (left + side - 3, top + 3),
+                role="muted",
+                width=1,
+            )
+        elif shade:
+            self._add(f'<rect {place} {_paint(role)} fill-opacity="{_number(shade)}"/>')
+
+    def _path(self, path: str, role: Role, width: float, dashed: bool) -> None:
+        self._add(f'<path d="{path}" {_paint("", role, width)}{_dashes(dashed)}/>')
+
+    def _add(self, element: str) -> None:
+        self._elements.append(element)
+
+
+def _number(value: float) -> str:
+    """A number with at most two decimals, so that the same drawing is always the same text."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _tint(role: Role) -> str:
+    return f"{role}-tint" if f"{role}-tint" in COLOURS else "paper"
+
+
+def _paint(fill: str = "", stroke: str = "", width: float = 1.5) -> str:
+    """The attributes of a shape: its colours, and the classes by which a page changes them."""
+    classes = " ".join(
+        f"{kind}-{colour}"
+        for kind, colour in (("fill", fill), ("stroke", stroke))
+        if colour
+    )
+    attributes = f'class="{classes}" fill="{COLOURS[fill] if fill else "none"}"'
+    if stroke:
+        attributes += f' stroke="{COLOURS[stroke]}" stroke-width="{_number(width)}"'
+    return attributes
+
+
+def _dashes(dashed: bool) -> str:
+    return ' stroke-dasharray="4 4"' if dashed else ""
+
+
+def _spans(line: str) -> str:
+    """A line of text with its subscripts, superscripts and italics as SVG."""
+    spans, height = "", 0.0
+    for text, shift, attributes in _runs(line):
+        if shift != height:
+            attributes += f' dy="{_number(shift - height)}"'
+        spans += (
+            f"<tspan{attributes}>{escape(text)}</tspan>" if attributes else escape(text)
+        )
+        height = shift
+    return spans
+
+
+def _runs(line: str) -> Iterator[tuple[str, float, str]]:
+    """The runs of a line: each a text, its distance below the line, and its attributes."""
+    end = 0
+    for found in _MARKUP.finditer(line):
+        if found.start() > end:
+            yield line[end : found.start()], 0.0, ""
+        sign, braced, single, italic = found.groups()
+        if sign:
+            yield (
+                braced or single,
+                _SHIFTS[sign],
+                f' font-size="{_number(0.75 * TEXT_SIZE)}"',
+            )
+        else:
+            yield italic, 0.0, ' font-style="italic"'
+        end = found.end()
+    if end < len(line):
+        yield line[end:], 0.0, ""

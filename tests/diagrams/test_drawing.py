@@ -1,0 +1,126 @@
+"""The parts of a drawing, and what every drawing of the book keeps."""
+
+import importlib
+import inspect
+import pkgutil
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from companion import diagrams
+from companion.diagrams import Drawing
+from companion.diagrams.drawing import COLOURS, TEXT_SIZE
+from tests.conftest import ROOT
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def every_drawing():
+    for module in pkgutil.iter_modules(diagrams.__path__, "companion.diagrams."):
+        for name, make in vars(importlib.import_module(module.name)).items():
+            if (
+                inspect.isfunction(make)
+                and make.__module__ == module.name
+                and not name.startswith("_")
+            ):
+                yield pytest.param(make, id=f"{module.name.rsplit('.', 1)[1]}.{name}")
+
+
+def elements(drawing, tag):
+    return ET.fromstring(drawing.svg()).findall(f".//{SVG}{tag}")
+
+
+@pytest.mark.parametrize("make", list(every_drawing()))
+class TestEveryDrawing:
+    def test_is_the_same_each_time(self, make):
+        assert make().svg() == make().svg()
+
+    def test_fits_a_screen(self, make):
+        assert make().height <= 720
+
+    def test_says_what_it_shows(self, make):
+        assert make().description.endswith(".")
+        assert len(make().description) > 40
+
+    def test_has_no_identifier_and_no_reference(self, make):
+        for element in ET.fromstring(make().svg()).iter():
+            assert not {"id", "href", "style"} & set(element.attrib), element.attrib
+
+    def test_has_only_colours_that_a_page_can_replace(self, make):
+        for element in ET.fromstring(make().svg()).iter():
+            for attribute in ("fill", "stroke"):
+                colour = element.get(attribute, "none")
+                if colour != "none":
+                    classes = element.get("class").split()
+                    names = [
+                        c.split("-", 1)[1] for c in classes if c.startswith(attribute)
+                    ]
+                    assert [COLOURS[name] for name in names] == [colour]
+
+
+def test_the_style_of_the_book_knows_every_colour():
+    css = (ROOT / "book/_static/book.css").read_text("utf-8")
+    for name in COLOURS:
+        assert css.count(f"--{name}: #") == 2, name  # light and dark
+        assert f".drawing .fill-{name} {{" in css
+        assert f"--{name}: {COLOURS[name].replace('#ffffff', '#fff')};" in css
+
+
+def test_text_has_subscripts_superscripts_and_italics():
+    drawing = Drawing(50, "…")
+    drawing.text(50, 25, "*h*_{i−1} W^Q")
+    (text,) = elements(drawing, "text")
+    assert "".join(text.itertext()) == "hi−1 WQ"
+    spans = text.findall(f"{SVG}tspan")
+    assert [span.get("font-style") for span in spans] == ["italic", None, None, None]
+    assert float(spans[1].get("dy")) > 0 > float(spans[3].get("dy"))
+    heights = [float(span.get("dy", 0)) for span in spans]
+    assert sum(heights[:3]) == pytest.approx(0)  # back on the line
+
+
+def test_text_cannot_become_markup():
+    drawing = Drawing(50, 'a "description" <b>')
+    drawing.text(50, 25, "<script>alert(1)</script> & *<i>*")
+    (text,) = elements(drawing, "text")
+    assert "".join(text.itertext()) == "<script>alert(1)</script> & <i>"
+    assert ET.fromstring(drawing.svg()).get("aria-label") == 'a "description" <b>'
+
+
+def test_the_lines_of_a_text_are_centred():
+    drawing = Drawing(80, "…")
+    drawing.text(50, 40, "one\ntwo\nthree")
+    baselines = [float(text.get("y")) for text in elements(drawing, "text")]
+    assert baselines[1] == pytest.approx(40 + 0.35 * TEXT_SIZE)
+    assert baselines[2] - baselines[1] == pytest.approx(baselines[1] - baselines[0])
+
+
+def test_a_box_knows_the_middles_of_its_sides():
+    box = Drawing(100, "…").box(50, 40, 30, 20)
+    assert (box.left, box.right, box.top, box.bottom) == (
+        (35, 40),
+        (65, 40),
+        (50, 30),
+        (50, 50),
+    )
+
+
+def test_the_head_of_an_arrow_is_at_its_end():
+    drawing = Drawing(100, "…")
+    drawing.arrow((10, 10), (10, 50), (60, 50))
+    (head,) = elements(drawing, "polygon")
+    assert head.get("points").split()[0] == "60,50"
+    (line,) = elements(drawing, "path")
+    assert line.get("d").startswith("M10 10 L10 50 L53 50")
+
+
+def test_a_grid_crosses_out_what_is_masked():
+    drawing = Drawing(100, "…")
+    box = drawing.grid(50, 50, [[1, None], [0.5, 0]], side=10)
+    assert (box.width, box.height) == (20, 20)
+    assert len(elements(drawing, "path")) == 1
+    opacities = [
+        rect.get("fill-opacity")
+        for rect in elements(drawing, "rect")
+        if rect.get("fill-opacity")
+    ]
+    assert opacities == ["1", "0.5"]
