@@ -14,7 +14,7 @@ COLAB = "https://colab.research.google.com"
 
 SETUP = """\
 #@title Setup
-# In Colab this installs the package of the book, with what its chapters need. Elsewhere it does nothing.
+# In Colab this installs the package of the book; elsewhere it does nothing.
 try:
     import google.colab  # noqa: F401
 except ImportError:
@@ -25,9 +25,10 @@ else:
     source = os.environ.get("COMPANION_REPOSITORY", "{source}")
     if not source:
         raise RuntimeError(
-            "This notebook does not know the address of its repository. Give it in a cell above, as pip"
-            " wants it: %env COMPANION_REPOSITORY=git+https://… Or set repository.url in _config.yml, once"
-            " for the whole book, and run `make stamp`."
+            "This notebook does not know the address of its repository. Give it in a"
+            " cell above, as pip wants it: %env COMPANION_REPOSITORY=git+https://… Or"
+            " set repository.url in _config.yml, once for the whole book, and run"
+            " `make stamp`."
         )
     %pip install --quiet "companion[book] @ {{source}}"
 """

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.book
 
 BOOK = ROOT / "book"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
+COLUMNS = 88  # of code fit beside the menus in a window of 1280 pixels
 DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -86,6 +87,12 @@ def test_at_least_half_of_the_outputs_are_compared(path):
     assert not [
         cell for cell in cells if "nbval-skip" in tags(cell) or "NBVAL" in cell.source
     ]
+
+
+@each_notebook
+def test_no_line_of_code_is_cut_off(path):
+    lines = [line for cell in code_cells(path) for line in cell.source.splitlines()]
+    assert not [line for line in lines if len(line) > COLUMNS]
 
 
 @each_notebook
