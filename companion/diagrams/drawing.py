@@ -32,7 +32,7 @@ _SHIFTS = {"_": 0.28 * TEXT_SIZE, "^": -0.38 * TEXT_SIZE}
 _HEAD = 7.0  # length of an arrow's head
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle of a drawing, given by its centre."""
 
     x: float
@@ -109,9 +109,9 @@ class Drawing:
         height: float,
         text: str = "",
         role: Role = "layer",
-    ) -> Box:
+    ) -> Rectangle:
         """A rounded box around the centre ``(x, y)``, with its text, of one line or several."""
-        box = Box(x, y, width, height)
+        box = Rectangle(x, y, width, height)
         self._add(
             f'<rect x="{_number(x - width / 2)}" y="{_number(y - height / 2)}"'
             f' width="{_number(width)}" height="{_number(height)}" rx="5"'
@@ -130,14 +130,14 @@ class Drawing:
 
     def circle(
         self, x: float, y: float, radius: float, text: str = "", role: Role = "layer"
-    ) -> Box:
+    ) -> Rectangle:
         """A circle with its text, such as a neuron or an operation."""
         self._add(
             f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}"'
             f" {_paint(_tint(role), role)}/>"
         )
         self.text(x, y, text, "ink" if role in ("ink", "muted", "layer") else role)
-        return Box(x, y, 2 * radius, 2 * radius)
+        return Rectangle(x, y, 2 * radius, 2 * radius)
 
     def dot(self, x: float, y: float, radius: float, role: Role = "ink") -> None:
         """A filled circle, such as a point in a plane."""
@@ -246,7 +246,7 @@ class Drawing:
         shades: Sequence[Sequence[float | None]],
         role: Role = "key",
         side: float = 16,
-    ) -> Box:
+    ) -> Rectangle:
         """A matrix of squares around the centre ``(x, y)``, a shade from 0 to 1 each.
 
         A square whose shade is ``None`` is crossed out: it is masked.
@@ -256,7 +256,7 @@ class Drawing:
         for row, line in enumerate(shades):
             for column, shade in enumerate(line):
                 self._square(left + column * side, top + row * side, side, shade, role)
-        return Box(x, y, columns * side, rows * side)
+        return Rectangle(x, y, columns * side, rows * side)
 
     def _square(
         self, left: float, top: float, side: float, shade: float | None, role: Role

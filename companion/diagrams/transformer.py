@@ -1,6 +1,6 @@
 """The drawings of chapter 6: the Transformer."""
 
-from companion.diagrams.drawing import Box, Drawing, Role
+from companion.diagrams.drawing import Drawing, Rectangle, Role
 
 _WIDTH, _HEIGHT = 148, 32  # of a layer's box
 _PROJECTIONS: tuple[tuple[Role, str], ...] = (
@@ -73,7 +73,7 @@ class _Stack:
         self.drawing, self.x, self.y = drawing, x, 690.0
         self.residual_side = residual_side
 
-    def layer(self, text: str, gap: float = 20, height: float = _HEIGHT) -> Box:
+    def layer(self, text: str, gap: float = 20, height: float = _HEIGHT) -> Rectangle:
         """A box above the last layer, with an arrow from there."""
         box = self.drawing.box(self.x, self.y - gap - height / 2, _WIDTH, height, text)
         self.drawing.arrow((self.x, self.y), box.bottom)
@@ -92,7 +92,7 @@ class _Stack:
     def self_attention(self, text: str) -> None:
         """Attention whose queries, keys and values are projections of the same vectors."""
         start = self.y - 22
-        box = Box(self.x, start - 56, _WIDTH, 44)
+        box = Rectangle(self.x, start - 56, _WIDTH, 44)
         self.drawing.line((self.x, self.y), (self.x, start - 8))
         for offset, (role, letter) in zip((-44, 0, 44), _PROJECTIONS, strict=True):
             x = self.x + offset
@@ -107,7 +107,7 @@ class _Stack:
     def cross_attention(self, x: float, y: float) -> None:
         """Attention with queries from below, and keys and values from the point ``(x, y)``."""
         start = self.y - 12
-        box = Box(self.x, y - 40, _WIDTH, 44)
+        box = Rectangle(self.x, y - 40, _WIDTH, 44)
         self.drawing.arrow((self.x, self.y), box.bottom, role="query")
         self.drawing.text(self.x + 11, box.bottom[1] + 16, "Q", "query", bold=True)
         for offset, (role, letter) in zip((12, -12), _PROJECTIONS[1:], strict=True):
