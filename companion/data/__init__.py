@@ -1,9 +1,11 @@
 """Vocabulary, batches, and the data sets, a module each.
 
 What needs only PyTorch and NumPy is imported from here. A data set is a module of its
-own, because it may need a library of the extras: ``from companion.data import numbers``.
+own, because it may need a library of the extras: ``from companion.data import numbers``,
+or ``data.numbers`` after ``from companion import data``.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from companion.data.vocabulary import (
@@ -39,8 +41,23 @@ __all__ = [
 ]
 
 
+DATA_SETS = {
+    "comparisons",
+    "docstrings",
+    "facts",
+    "imdb",
+    "manual",
+    "multi30k",
+    "names",
+    "numbers",
+    "scenes",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Import the batches only when they are asked for: they need NumPy, and models do not."""
+    """Import batches and data sets when they are asked for: they need more than models."""
+    if name in DATA_SETS:
+        return import_module(f"companion.data.{name}")
     if name in __all__:
         from companion.data import batching, examples
 
@@ -50,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """All names, those that are imported at their first use included."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *DATA_SETS})

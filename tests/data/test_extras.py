@@ -44,3 +44,14 @@ sys.modules |= dict.fromkeys({extras})
 from companion.data import Batches, Vocabulary, pad
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_data_set_is_imported_when_it_is_asked_for():
+    program = """
+import sys
+from companion import data
+assert "companion.data.numbers" not in sys.modules
+assert data.numbers.english_words(97) == ("ninety", "seven")
+assert "numbers" in dir(data) and not hasattr(data, "nothing")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
