@@ -1,7 +1,8 @@
 """Attention weights as heat maps, and measurements as curves."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle, pairwise
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,23 @@ from companion.visualization.alignments import (
     weight_matrices,
     weight_matrix,
 )
-from companion.visualization.style import LINES, MARKERS, STYLE, write_literally
+from companion.visualization.style import (
+    LINES,
+    MARKERS,
+    MODELS,
+    STYLE,
+    write_literally,
+)
 
 with needs_extra("book"):
     import matplotlib as mpl
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
+    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+_NAME_WIDTH = 16  # letters of a curve's name in one line
 
 
 @mpl.rc_context(STYLE)
@@ -134,8 +145,12 @@ def curves(
     xlabel: str,
     ylabel: str,
     ax: Axes | None = None,
+    ylim: tuple[float, float] | None = None,
 ) -> Axes:
-    """One curve per model, distinguished by colour, marker and line style, with a legend.
+    """One curve per model, distinguished by colour, marker and line style, with its name beside it.
+
+    The models that occur in several chapters
+    (:data:`~companion.visualization.style.MODELS`) look the same in all figures.
 
     Args:
         x: the positions on the x axis.
@@ -144,6 +159,7 @@ def curves(
             the maximum.
         xlabel, ylabel: the labels of the axes.
         ax: where to plot; by default a new figure.
+        ylim: the limits of the y axis; by default all values are visible.
 
     Raises:
         TypeError: the values of a model are not numbers.
@@ -156,10 +172,10 @@ def curves(
         )
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    for (name, values), style in zip(runs.items(), _styles(), strict=False):
-        _line(ax, x, values, name, style)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    _add_legend(ax)
+    styles = _styles(runs)
+    lines = [_line(ax, x, values, name, styles[name]) for name, values in runs.items()]
+    ax.set(xlabel=xlabel, ylabel=ylabel, ylim=ylim)
+    _label_lines(ax, lines)
     return ax
 
 
@@ -200,23 +216,26 @@ def learning_curves(
         for name, seeds in runs.items()
     }
     _, ax = plt.subplots(layout="constrained")
-    for name, style in zip(runs, _styles(), strict=False):
-        _line(ax, steps[name], losses[name], name, style)
+    styles = _styles(runs)
+    lines = [_line(ax, steps[name], losses[name], name, styles[name]) for name in runs]
     ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
-    _add_legend(ax)
+    _label_lines(ax, lines)
     return ax
 
 
-def _styles() -> Iterator[dict[str, Any]]:
-    return cycle(LINES + MARKERS)
+def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A style for each name: that of the model, or the next that no model in the figure has."""
+    taken = {name: MODELS[name] for name in names if name in MODELS}
+    free = cycle(style for style in LINES + MARKERS if style not in taken.values())
+    return {name: taken.get(name) or next(free) for name in names}
 
 
 def _line(
     ax: Axes, x: Sequence[Any], values: np.ndarray, name: str, style: dict[str, Any]
-) -> None:
-    # A legend omits labels that are empty or begin with "_": a hair space keeps them.
-    label = f"\u200a{name}" if str(name).startswith("_") or name == "" else name
-    ax.plot(x, values.mean(0), label=label, markevery=-(-len(x) // 12), **style)
+) -> Line2D:
+    (line,) = ax.plot(
+        x, values.mean(0), label=name, markevery=-(-len(x) // 12), **style
+    )
     if len(values) > 1:
         ax.fill_between(
             x,
@@ -226,11 +245,47 @@ def _line(
             alpha=0.2,
             linewidth=0,
         )
+    return line
 
 
-def _add_legend(ax: Axes) -> None:
-    names = ax.legend().get_texts()
-    write_literally(ax.xaxis.label, ax.yaxis.label, *names)
+def _label_lines(ax: Axes, lines: Sequence[Line2D]) -> None:
+    """The name of each curve at its end, in its colour, with space between the names."""
+    write_literally(ax.xaxis.label, ax.yaxis.label)
+    scale = ax.yaxis.get_transform()
+    bottom, top = scale.transform(np.array(ax.get_ylim()))
+    last = np.array([np.asarray(line.get_ydata())[-1] for line in lines])
+    heights = np.nan_to_num((scale.transform(last) - bottom) / (top - bottom))
+    names = [fill(str(line.get_label()), _NAME_WIDTH) for line in lines]
+    points = ax.get_window_extent().height * 72 / ax.figure.dpi
+    sizes = [
+        1.3 * STYLE["font.size"] * (1 + name.count("\n")) / points for name in names
+    ]
+    for line, name, height in zip(lines, names, _spread(heights, sizes), strict=True):
+        note = ax.annotate(
+            name,
+            (1, height),
+            xytext=(4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="center",
+            color=0.75 * np.array(to_rgb(line.get_color())),  # darker than the line
+        )
+        write_literally(note)
+
+
+def _spread(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Heights between 0 and 1 close to the given ones, at which texts of these sizes do not touch."""
+    spread, order = list(heights), np.argsort(heights, kind="stable")
+    for below, above in pairwise(order):
+        spread[above] = max(
+            spread[above], spread[below] + (sizes[below] + sizes[above]) / 2
+        )
+    spread[order[-1]] = min(spread[order[-1]], 1)
+    for above, below in pairwise(order[::-1]):
+        spread[below] = min(
+            spread[below], spread[above] - (sizes[below] + sizes[above]) / 2
+        )
+    return spread
 
 
 def _runs(

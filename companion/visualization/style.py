@@ -19,6 +19,17 @@ LINES: Cycler[str, Any] = cycler(
 )
 #: Markers of curves.
 MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
+#: The curves of models that occur in several chapters, which look the same in all of them.
+MODELS: dict[str, dict[str, Any]] = {
+    "without attention": {"color": "#767676", "linestyle": "-", "marker": "*"},
+    **dict(
+        zip(
+            ("Bahdanau", "Luong", "Transformer", "ConvS2S"),
+            LINES + MARKERS,
+            strict=False,
+        )
+    ),
+}
 #: The settings of matplotlib for every figure. Five inches fill the 360 pixels of a
 #: telephone's screen, where 10 points then appear as 10 pixels.
 STYLE: dict[Any, Any] = {
@@ -44,9 +55,13 @@ def set_style() -> None:
     """Make the style of the book the default of matplotlib.
 
     The functions of this package always use it; this is for figures that are plotted with
-    matplotlib directly.
+    matplotlib directly. In a notebook, figures get twice the resolution of the page.
     """
     mpl.rcParams.update(STYLE)
+    if mpl.get_backend() in ("inline", "module://matplotlib_inline.backend_inline"):
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("retina")
 
 
 def write_literally(*texts: Text) -> None:

@@ -1,4 +1,5 @@
 import io
+import itertools
 import warnings
 
 import matplotlib as mpl
@@ -21,7 +22,7 @@ from companion.visualization.alignments import (
     weight_matrices,
     weight_matrix,
 )
-from companion.visualization.style import STYLE
+from companion.visualization.style import MODELS, STYLE
 
 QUERIES = ["quatre", "vingt", "dix"]
 KEYS = ["ninety", "<eos>"]
@@ -188,8 +189,42 @@ def test_curves_show_the_mean_and_the_range_of_all_seeds():
     (band,) = ax.collections
     assert band.get_datalim(ax.transData).y0 == pytest.approx(0.6)
     assert band.get_datalim(ax.transData).y1 == pytest.approx(0.9)
-    assert labels(ax.get_legend().get_texts()) == ["with", "without"]
+    assert labels(ax.texts) == ["with", "without"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", "match")
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_names_stand_at_the_ends_of_curves_and_do_not_touch(scale):
+    ends = {"low": 0.1, "high": 0.9, "also\nhigh": 0.9, "highest": 0.91, "lost": np.nan}
+    if scale == "linear":
+        ax = curves([1, 2], {name: [1, end] for name, end in ends.items()}, "x", "y")
+    else:
+        ax = learning_curves({name: history(1.0, end) for name, end in ends.items()})
+    ax.figure.canvas.draw()
+    boxes = [note.get_window_extent() for note in ax.texts]
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
+    assert all(box.x0 >= ax.get_window_extent().x1 for box in boxes)
+    middle = dict(
+        zip(labels(ax.texts), ((box.y0 + box.y1) / 2 for box in boxes), strict=True)
+    )
+    assert middle["low"] < min(middle["high"], middle["also high"]) < middle["highest"]
+    (_, low) = ax.transData.transform((2, 0.1))
+    assert middle["low"] == pytest.approx(low, abs=15)
+
+
+def test_the_limits_of_the_y_axis_are_set_before_names_are_placed():
+    ax = curves([1, 2], {"a": [0.2, 0.5]}, "x", "y", ylim=(0, 1))
+    assert ax.get_ylim() == (0, 1)
+    assert ax.texts[0].xy == (1, 0.5)
+
+
+def test_a_model_looks_the_same_in_all_figures():
+    both = curves([1, 2], {"other": [1, 2], "Bahdanau": [2, 3]}, "x", "y").lines
+    alone = curves([1, 2], {"Bahdanau": [2, 3], "third": [1, 2]}, "x", "y").lines
+    assert both[1].get_color() == alone[0].get_color() == MODELS["Bahdanau"]["color"]
+    assert both[1].get_marker() == alone[0].get_marker()
+    assert len({line.get_color() for line in (*both, *alone)}) == 2
 
 
 def test_seven_curves_differ_in_colour_marker_and_line_style():
@@ -392,7 +427,7 @@ def test_dollar_signs_in_titles_names_and_labels_are_no_formulas(weights, text):
     png(heatmaps({text: (weights, QUERIES, KEYS)}))
     ax = curves([1, 2], {text: [1.0, 2.0]}, text, text)
     png(ax.figure)
-    assert labels(ax.get_legend().get_texts()) == [text]
+    assert labels(ax.texts) == [text]
     png(learning_curves({text: history(2.0, 1.0)}, text).figure)
 
 
@@ -404,7 +439,7 @@ def test_lone_surrogates_are_replaced(weights):
     png(ax.figure)
     png(heatmaps({lone: (weights, QUERIES, KEYS)}))
     ax = curves([1, 2], {lone: [1.0, 2.0]}, lone, lone)
-    assert labels(ax.get_legend().get_texts()) == [shown]
+    assert labels(ax.texts) == [shown]
     png(ax.figure)
     png(tree({(lone,): 1.0}, []).figure)
 
@@ -412,15 +447,12 @@ def test_lone_surrogates_are_replaced(weights):
 @pytest.mark.usefixtures("unchecked")
 def test_names_that_are_numbers_are_shown(weights):
     ax = curves([1, 2], {16: [1.0, 2.0]}, "x", "y")
-    assert labels(ax.get_legend().get_texts()) == ["16"]
+    assert labels(ax.texts) == ["16"]
     assert heatmaps({16: (weights, QUERIES, KEYS)}).axes[0].get_title() == "16"
 
 
 @pytest.mark.parametrize("name", ["_x", "__init__", "_", ""])
-def test_the_legend_has_every_name(name):
-    two = curves([1, 2], {name: [1.0, 2.0], "other": [2.0, 1.0]}, "x", "y")
-    found = labels(two.get_legend().get_texts())
-    assert [text.removeprefix("\N{HAIR SPACE}") for text in found] == [name, "other"]
-    png(two.figure)
-    learning = learning_curves({name: history(2.0, 1.0)})
-    assert len(learning.get_legend().get_texts()) == 1
+def test_every_name_is_shown(name):
+    ax = curves([1, 2], {name: [1.0, 2.0], "other": [2.0, 1.0]}, "x", "y")
+    assert labels(ax.texts) == [name, "other"]
+    png(ax.figure)
