@@ -6,7 +6,7 @@ from html import escape
 from typing import Literal, NamedTuple
 
 #: What a part of a drawing stands for, which decides its colour.
-Role = Literal["ink", "muted", "layer", "query", "key", "value"]
+Role = Literal["ink", "muted", "layer", "query", "key", "value", "gradient"]
 Point = tuple[float, float]
 
 #: The colours on white paper; a web page may replace them by style rules for the classes
@@ -23,6 +23,7 @@ COLOURS = {
     "key-tint": "#d6e9f8",
     "value": "#00704f",
     "value-tint": "#d3efe4",
+    "gradient": "#9c1f6d",
 }
 #: The width of all drawings, and the size of all text. On a telephone, 360 pixels wide, the
 #: text is 10 pixels high.
@@ -143,6 +144,15 @@ class Drawing:
         """A filled circle, such as a point in a plane."""
         self._add(
             f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}" {_paint(role)}/>'
+        )
+
+    def bar(
+        self, x: float, y: float, width: float, height: float, role: Role = "key"
+    ) -> None:
+        """A filled rectangle around the centre ``(x, y)``, such as a bar of a chart."""
+        self._add(
+            f'<rect x="{_number(x - width / 2)}" y="{_number(y - height / 2)}"'
+            f' width="{_number(width)}" height="{_number(height)}" {_paint(role)}/>'
         )
 
     def text(
