@@ -231,7 +231,7 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _line(
-    ax: Axes, x: Sequence[Any], values: np.ndarray, name: str, style: dict[str, Any]
+    ax: Axes, x: Sequence[Any], values: np.ndarray, style: dict[str, Any]
 ) -> Line2D:
     (line,) = ax.plot(
         x, values.mean(0), label=name, markevery=-(-len(x) // 12), **style
@@ -248,19 +248,21 @@ def _line(
     return line
 
 
-def _label_lines(ax: Axes, lines: Sequence[Line2D]) -> None:
+def _label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
     """The name of each curve at its end, in its colour, with space between the names."""
     write_literally(ax.xaxis.label, ax.yaxis.label)
     scale = ax.yaxis.get_transform()
     bottom, top = scale.transform(np.array(ax.get_ylim()))
-    last = np.array([np.asarray(line.get_ydata())[-1] for line in lines])
+    last = np.array([np.asarray(line.get_ydata())[-1] for line in lines.values()])
     heights = np.nan_to_num((scale.transform(last) - bottom) / (top - bottom))
-    names = [fill(str(line.get_label()), _NAME_WIDTH) for line in lines]
+    names = [fill(str(name), _NAME_WIDTH) for name in lines]
     points = ax.get_window_extent().height * 72 / ax.figure.dpi
     sizes = [
         1.3 * STYLE["font.size"] * (1 + name.count("\n")) / points for name in names
     ]
-    for line, name, height in zip(lines, names, _spread(heights, sizes), strict=True):
+    for line, name, height in zip(
+        lines.values(), names, _spread(heights, sizes), strict=True
+    ):
         note = ax.annotate(
             name,
             (1, height),
