@@ -36,10 +36,14 @@ CELL = """\
 ```{{code-cell}} ipython3
 ---
 cellView: form
+jupyter: {{source_hidden: true}}
 tags: [hide-cell, nbval-ignore-output]
 ---
-{setup}```"""
+{code}```"""
 FIRST_CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.MULTILINE | re.DOTALL)
+SETUP_PART = re.compile(
+    r"^#@title Setup$(?:.*^    %pip .*?$)?\n?(.*)", re.MULTILINE | re.DOTALL
+)
 README_PART = re.compile(r"(<!-- address -->\n).*?(<!-- /address -->)", re.DOTALL)
 
 
@@ -51,8 +55,14 @@ def repository_url(config: Path = ROOT / "_config.yml") -> str:
 
 
 def setup_source(url: str) -> str:
-    """The code of the setup cell of every notebook."""
+    """The code with which the setup cell of every notebook begins."""
     return SETUP.format(source=f"git+{url}" if url else "")
+
+
+def with_setup(code: str, url: str) -> str:
+    """A setup cell that knows ``url``, with the chapter's own imports after it."""
+    own = SETUP_PART.search(code)[1]
+    return setup_source(url) + own
 
 
 def stamp_source(text: str, url: str, name: str) -> str:
@@ -66,7 +76,7 @@ def stamp_source(text: str, url: str, name: str) -> str:
         raise ValueError(
             f"{name}: the first code cell must be the setup cell: one line, `#@title Setup`, is enough"
         )
-    cell = CELL.format(setup=setup_source(url))
+    cell = CELL.format(code=with_setup(first.group().removesuffix("```"), url))
     return text[: first.start()] + cell + text[first.end() :]
 
 
@@ -74,7 +84,8 @@ def stamp_notebook(text: str, url: str) -> str:
     """An executed notebook with another setup cell, everything else left byte for byte as it is."""
     notebook = json.loads(text)
     setup = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
-    setup["source"] = setup_source(url).rstrip("\n").splitlines(keepends=True)
+    code = with_setup("".join(setup["source"]), url)
+    setup["source"] = code.rstrip("\n").splitlines(keepends=True)
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 

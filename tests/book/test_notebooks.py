@@ -1,5 +1,6 @@
 """The notebooks are what their texts say, have run, read well everywhere, and come out the same twice."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import nbformat
 import pytest
 import yaml
 from notebooks import chapters, main, merge, read
-from stamp import repository_url, setup_source, stamp_source
+from stamp import repository_url, setup_source, stamp_source, with_setup
 
 from tests.conftest import ROOT
 
@@ -115,26 +116,50 @@ def test_text_needs_no_engine_but_markdown(path):
 
 
 @each_notebook
-def test_solutions_are_folded_in_the_book_and_in_colab(path):
-    for cell in code_cells(path):
-        titled = cell.source.startswith("#@title Solution")
-        folded = "hide-cell" in tags(cell) and not cell.source.startswith(
-            "#@title Setup"
-        )
-        assert titled == folded, cell.source
-        if titled:
-            assert cell.metadata.get("cellView") == "form", cell.source
+def test_titled_cells_and_no_others_are_folded_in_the_book_in_colab_and_jupyterlab(
+    path,
+):
+    cells = code_cells(path)
+    assert any(cell.source.startswith("#@title Solution") for cell in cells)
+    for cell in cells:
+        folded = [
+            "hide-cell" in tags(cell),
+            cell.metadata.get("cellView") == "form",
+            cell.metadata.get("jupyter") == {"source_hidden": True},
+        ]
+        titled = cell.source.startswith(("#@title Setup", "#@title Solution"))
+        assert folded == [titled] * 3, cell.source
 
 
 @each_notebook
 def test_the_first_code_cell_is_the_setup_cell_of_all(path):
     setup = code_cells(path)[0]
-    assert setup.source == setup_source(repository_url()).rstrip("\n"), (
-        "run `make stamp`"
-    )
-    assert tags(setup) == ["hide-cell", "nbval-ignore-output"]
-    assert setup.metadata.cellView == "form"
+    assert setup.source.startswith(setup_source(repository_url())), "run `make stamp`"
+    assert "nbval-ignore-output" in tags(setup)
     assert not setup.outputs
+
+
+@each_notebook
+def test_the_setup_cell_has_at_most_eight_imports(path):
+    setup = code_cells(path)[0].source.removeprefix(setup_source(repository_url()))
+    imports = [
+        node
+        for node in ast.walk(ast.parse(setup))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert 0 < len(imports) <= 8
+    lists = [node.module for node in imports if isinstance(node, ast.ImportFrom)]
+    assert len(set(lists)) == len(lists)
+
+
+def test_what_follows_the_setup_is_kept_and_the_setup_written_anew():
+    url = "https://example.org/book"
+    code = setup_source("") + "\nimport torch\n"
+    stamped = with_setup(code, url)
+    assert stamped == setup_source(url) + "\nimport torch\n"
+    assert with_setup(stamped, url) == stamped
+    assert with_setup("#@title Setup\n\nimport torch\n", url) == stamped
+    assert with_setup("#@title Setup", url) == setup_source(url)
 
 
 def test_a_chapter_without_setup_cell_is_refused():
