@@ -173,7 +173,7 @@ def curves(
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     styles = _styles(runs)
-    lines = [_line(ax, x, values, name, styles[name]) for name, values in runs.items()]
+    lines = {name: _line(ax, x, values, styles[name]) for name, values in runs.items()}
     ax.set(xlabel=xlabel, ylabel=ylabel, ylim=ylim)
     _label_lines(ax, lines)
     return ax
@@ -217,7 +217,7 @@ def learning_curves(
     }
     _, ax = plt.subplots(layout="constrained")
     styles = _styles(runs)
-    lines = [_line(ax, steps[name], losses[name], name, styles[name]) for name in runs]
+    lines = {name: _line(ax, steps[name], losses[name], styles[name]) for name in runs}
     ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
     _label_lines(ax, lines)
     return ax
@@ -233,9 +233,7 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def _line(
     ax: Axes, x: Sequence[Any], values: np.ndarray, style: dict[str, Any]
 ) -> Line2D:
-    (line,) = ax.plot(
-        x, values.mean(0), label=name, markevery=-(-len(x) // 12), **style
-    )
+    (line,) = ax.plot(x, values.mean(0), markevery=-(-len(x) // 12), **style)
     if len(values) > 1:
         ax.fill_between(
             x,
