@@ -46,11 +46,11 @@ def lighten_site(folder):
 def take_fewer_colours(path):
     """Give a PNG a palette of 256 colours if it is then smaller and looks the same."""
     with Image.open(path) as image:
-        colours = image.convert("RGB")
+        colours, density = image.convert("RGB"), image.info.get("dpi", (96, 96))
     few = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     moved = np.abs(np.asarray(few.convert("RGB"), int) - np.asarray(colours, int)).max()
     written = io.BytesIO()
-    few.save(written, "PNG", optimize=True)
+    few.save(written, "PNG", optimize=True, dpi=density)
     if moved <= UNSEEN and written.tell() < path.stat().st_size:
         path.write_bytes(written.getvalue())
 
@@ -81,9 +81,13 @@ def drawn(classes, attributes, icons):
 
 
 def room(path):
-    """Attributes that reserve a picture's room, and let it wait until it is near."""
+    """Attributes that reserve a picture's room, and let it wait until it is near.
+
+    A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two for each pixel of the page.
+    """
     if path.suffix != ".png":
         return ""
     with Image.open(path) as image:
-        width, height = image.size
+        density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
+        width, height = (size // density for size in image.size)
     return f'width="{width}" height="{height}" loading="lazy" decoding="async" '

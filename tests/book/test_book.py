@@ -274,6 +274,20 @@ def test_a_figure_keeps_its_colours_if_a_palette_would_change_them(tmp_path):
         assert (path.read_bytes() == before) == (name == "noise")
 
 
+@pytest.mark.parametrize(
+    ("dots_an_inch", "shown"), [(240, 60), (120, 120), (None, 120)]
+)
+def test_a_figure_of_twice_the_resolution_has_its_size_on_the_page(
+    tmp_path, dots_an_inch, shown
+):
+    density = {"dpi": (dots_an_inch, dots_an_inch)} if dots_an_inch else {}
+    grey = np.random.default_rng(0).integers(0, 256, (90, 120, 1), np.uint8)
+    Image.fromarray(np.repeat(grey, 3, 2)).save(tmp_path / "x.png", **density)
+    take_fewer_colours(tmp_path / "x.png")
+    page = lighter('<img alt="" src="x.png" />', "", tmp_path)
+    assert f'width="{shown}" height="{shown * 3 // 4}"' in page
+
+
 def test_icons_are_drawn_in_place_and_no_page_searches_before_it_is_asked(html):
     for page in (html / "search.html", *html.glob("book/*.html")):
         text = page.read_text("utf-8")
