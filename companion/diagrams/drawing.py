@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 #: What a part of a drawing stands for, which decides its colour.
@@ -248,6 +249,35 @@ class Drawing:
             width,
             dashed=False,
         )
+
+    def curved_arrow(
+        self, start: Point, end: Point, role: Role = "ink", width: float = 1.5
+    ) -> None:
+        """The curve of :meth:`flow` with a head at its end."""
+        (x, y), down = end, end[1] > start[1]
+        neck = (x, y - 2 * _HEAD if down else y + 2 * _HEAD)
+        self.flow(start, neck, role, width)
+        self.arrow(neck, end, role=role, width=width)
+
+    def chain(
+        self,
+        places: Sequence[float],
+        y: float,
+        size: tuple[float, float],
+        texts: Sequence[str],
+        role: Role = "layer",
+    ) -> list[Rectangle]:
+        """Boxes at these ``x``, with an arrow from each to the next, such as hidden states."""
+        boxes = [
+            self.box(x, y, *size, text, role)
+            for x, text in zip(places, texts, strict=True)
+        ]
+        for box, following in pairwise(boxes):
+            if box.x < following.x:
+                self.arrow(box.right, following.left)
+            else:
+                self.arrow(box.left, following.right)
+        return boxes
 
     def grid(
         self,

@@ -113,6 +113,25 @@ def test_the_head_of_an_arrow_is_at_its_end():
     assert line.get("d").startswith("M10 10 L10 50 L53 50")
 
 
+def test_a_curved_arrow_ends_vertically_in_a_head():
+    drawing = Drawing(100, "…")
+    drawing.curved_arrow((10, 90), (60, 20))
+    (head,) = elements(drawing, "polygon")
+    assert head.get("points").split()[0] == "60,20"
+    curve, neck = (path.get("d") for path in elements(drawing, "path"))
+    assert curve.startswith("M10 90 C10 ")
+    assert curve.endswith("60 34")
+    assert neck.startswith("M60 34 L60 ")
+
+
+def test_the_boxes_of_a_chain_are_joined_in_their_order():
+    drawing = Drawing(100, "…")
+    first, second = drawing.chain([60, 20], 50, (20, 10), ["a", "b"])
+    assert (first.x, second.x) == (60, 20)
+    (head,) = elements(drawing, "polygon")  # from the first leftwards to the second
+    assert head.get("points").split()[0] == "30,50"
+
+
 def test_a_grid_crosses_out_what_is_masked():
     drawing = Drawing(100, "…")
     box = drawing.grid(50, 50, [[1, None], [0.5, 0]], side=10)
