@@ -8,7 +8,7 @@ chapter with a failing cell writes nothing.
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -48,7 +48,29 @@ def read(path: Path) -> NotebookNode:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for place, cell in enumerate(notebook.cells, start=1):
         cell.id = f"cell-{place}"
+    chapter = int(path.stem.partition("_")[0])
+    notebook.cells = list(captioned(notebook.cells, chapter))
     return notebook
+
+
+def captioned(cells: Iterable[NotebookNode], chapter: int) -> Iterator[NotebookNode]:
+    """The cells of a chapter, with numbered captions, each repeated in a cell of text.
+
+    Colab, GitHub and Jupyter show no caption that stands in the metadata of a cell. The
+    book does, and leaves out the cell of text.
+    """
+    number = 0
+    for cell in cells:
+        yield cell
+        figure = cell.metadata.get("mystnb", {}).get("figure", {})
+        if "caption" in figure:
+            number += 1
+            figure.caption = f"**Figure {chapter}.{number}.** {figure.caption}"
+            text = nbformat.v4.new_markdown_cell(
+                figure.caption, id=f"{cell.id}-caption"
+            )
+            text.metadata.tags = ["remove-cell"]
+            yield text
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:

@@ -350,6 +350,14 @@ def test_mathjax_is_complete(html):
     assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
 
 
+def test_a_caption_has_a_number_and_stands_on_the_page_once(html):
+    for page in html.glob("book/[0-9]*.html"):
+        text = page.read_text("utf-8")
+        chapter, captions = int(page.stem[:2]), text.count("<figcaption>")
+        numbers = re.findall(r"<strong>Figure (\d+)\.(\d+)\.</strong>", text)
+        assert numbers == [(str(chapter), str(n + 1)) for n in range(captions)]
+
+
 def test_folded_cells_carry_their_title(html):
     for page in html.glob("book/[0-9]*.html"):
         text = page.read_text("utf-8")

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -105,6 +106,20 @@ def test_every_figure_has_a_caption_and_an_alternative_text(path):
             alternative = settings.get("image", {}).get("alt", "")
             assert len(alternative) > 20, cell.source
             assert not alternative.endswith((".png", ".svg")), cell.source
+
+
+@each_notebook
+def test_captions_are_numbered_and_stand_below_their_figures_as_text(path):
+    cells = load(path).cells
+    chapter, number = int(path.stem[:2]), 0
+    for cell, following in pairwise(cells):
+        figure = cell.metadata.get("mystnb", {}).get("figure", {})
+        if "caption" in figure:
+            number += 1
+            assert figure.caption.startswith(f"**Figure {chapter}.{number}.** ")
+            assert following.source == figure.caption
+        assert (tags(following) == ["remove-cell"]) == ("caption" in figure)
+    assert number
 
 
 @each_notebook
