@@ -23,6 +23,7 @@ from PIL import Image
 from stamp import COLAB, README_PART, repository_url, stamp, stamp_readme
 
 import companion
+from companion.data import numbers
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -209,6 +210,20 @@ def test_the_map_leads_to_every_chapter(html):
         assert int(file) == int(number), address
         assert len(words) > 5
         assert "#" in address
+
+
+def test_the_welcome_page_counts_rightly():
+    text = (ROOT / "book" / "index.md").read_text("utf-8")
+    errata = (ROOT / "book" / "errata.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?!who \|)", errata, re.MULTILINE)
+    exercises = {
+        number
+        for path in ROOT.glob("book/[0-9]*.md")
+        for number in re.findall(r'check\("([\d.]+)"', path.read_text("utf-8"))
+    }
+    for things, count in (("discrepancies", len(rows)), ("exercises", len(exercises))):
+        number = "-".join(numbers.english_words(count)).capitalize()
+        assert f"**{number} {things}" in text, (things, count)
 
 
 def loaded(page):
