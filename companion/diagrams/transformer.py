@@ -1,8 +1,23 @@
 """The drawings of chapter 6: the Transformer."""
 
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from companion.attention import ScaledDot, masks
 from companion.diagrams.drawing import Drawing, Rectangle, Role
 
 _WIDTH, _HEIGHT = 148, 32  # of a layer's box
+_COLUMNS = (84, 240, 396)  # the middles of three columns
+_SIDE = 18  # of a square of a matrix
+_ENCODER_LAYER = (  # the name, height above the ground and size of each part
+    ("self-attention", 222, _HEIGHT),
+    ("add & layer norm", 178, 24),
+    ("feed-forward", 122, _HEIGHT),
+    ("add & layer norm", 82, 24),
+)
+_OUTPUT = 34  # the same height for what a layer returns
 _PROJECTIONS: tuple[tuple[Role, str], ...] = (
     ("query", "Q"),
     ("key", "K"),
@@ -53,11 +68,230 @@ def architecture() -> Drawing:
     return drawing
 
 
-def _legend(drawing: Drawing, x: float, y: float) -> None:
+def multi_head() -> Drawing:
+    """Queries, keys and values projected, split into heads, attended to, and joined.
+
+    Source: Vaswani et al. 2017, figure 2, right, with the split and the shapes.
+
+    Example:
+        >>> multi_head().height
+        484
+    """
+    drawing = Drawing(
+        484,
+        "Multi-head attention. The vectors X, of shape n × d, are projected to the queries;"
+        " the vectors Z, of shape m × d, to the keys and to the values. Each projection is"
+        " split into h heads of d/h dimensions; three are drawn. Every head attends with"
+        " its own queries, keys and values. The outputs of the heads are concatenated to a"
+        " matrix of shape n × d, and a last matrix projects them.",
+    )
+    slices = [
+        _projection(drawing, x, role, letter)
+        for x, (role, letter) in zip(_COLUMNS, _PROJECTIONS, strict=True)
+    ]
+    drawing.text(84, 468, "*X*  (*n*, *d*)")
+    drawing.arrow((84, 456), (84, 417))
+    drawing.text(318, 468, "*Z*  (*m*, *d*)")
+    for x in _COLUMNS[1:]:
+        drawing.arrow((318, 456), (318, 438), (x, 438), (x, 417))
+
+    outputs = _segments(drawing, 240, 122, "head")
+    for head, (x, output) in enumerate(zip(_COLUMNS, outputs, strict=True)):
+        box = drawing.box(x, 200, 116, 32, "attention")
+        for start, offset, (role, _) in zip(
+            slices, (-36, 0, 36), _PROJECTIONS, strict=True
+        ):
+            end = (x + offset, box.bottom[1])
+            drawing.curved_arrow(start[head].top, end, role)
+        drawing.curved_arrow(box.top, output.bottom)
+    drawing.text(74, 164, "(*n*, *d*/*h*)", "muted", anchor="end")
+    drawing.text(336, 122, "concatenated\n(*n*, *d*)", "muted", anchor="start")
+    box = drawing.box(240, 68, 64, 30, "*W*^O")
+    drawing.arrow((240, 109), box.bottom)
+    drawing.arrow(box.top, (240, 28))
+    drawing.text(240, 16, "output  (*n*, *d*)")
+    _roles(drawing, 26, 16)
+    drawing.text(454, 16, "*h* = 3 heads", "muted", anchor="end")
+    return drawing
+
+
+def scaled_dot_product() -> Drawing:
+    """Scaled dot-product attention on small matrices: scores, mask, softmax, average.
+
+    Each score lies where a row of Q meets a column of Kᵀ, and each output where a row of
+    weights meets a column of V.
+
+    Source: Vaswani et al. 2017, figure 2, left, as matrices.
+
+    Example:
+        >>> scaled_dot_product().height
+        268
+    """
+    drawing = Drawing(
+        268,
+        "Scaled dot-product attention of four queries to four keys. The matrix of queries"
+        " times the transposed matrix of keys, divided by the square root of their"
+        " dimension, gives four by four scores. The causal mask crosses out the keys after"
+        " each query. A softmax turns every row into weights that sum to one. The weights"
+        " times the matrix of values give four outputs. One row is marked throughout: the"
+        " third query, its scores, its weights and its output.",
+    )
+    queries, keys, values = torch.randn(3, 4, 3, generator=_generator(29))
+    mask = masks.dense(masks.causal(), 4)
+    weights = ScaledDot().weights(queries, keys, mask)
+    scores = _shades(ScaledDot().score(queries, keys))
+    averaged = _shades(torch.cat([values, weights @ values]))  # on one scale
+    drawing.grid(114, 90, _shades(keys.mT), "key", _SIDE)
+    drawing.text(114, 50, "*K*^⊤ (*d*_k, *n*)", "key")
+    drawing.grid(435, 81, averaged[:4], "value", _SIDE)
+    drawing.text(435, 32, "*V* (*n*, *d*_v)", "value")
+    rows = [
+        drawing.grid(45, 159, _shades(queries), "query", _SIDE),
+        drawing.grid(114, 159, scores, "muted", _SIDE),
+        drawing.grid(232, 159, _masked(scores, mask), "muted", _SIDE),
+        drawing.grid(366, 159, _masked(weights.tolist(), mask), "key", _SIDE),
+        drawing.grid(435, 159, averaged[4:], "value", _SIDE),
+    ]
+    names = ("*Q*", "scores", "masked", "weights", "output")
+    shapes = ("(*n*, *d*_k)", "(*n*, *n*)", "(*n*, *n*)", "(*n*, *n*)", "(*n*, *d*_v)")
+    roles: tuple[Role, ...] = ("query", "ink", "ink", "ink", "value")
+    for grid, name, shape, role in zip(rows, names, shapes, roles, strict=True):
+        _outline(drawing, Rectangle(grid.x, grid.y + _SIDE / 2, grid.width, _SIDE))
+        drawing.text(grid.x, 210, name, role)
+        drawing.text(grid.x, 228, shape, "muted")
+    drawing.text(114, 250, "*QK*^⊤ / √*d*_k", "muted")
+    drawing.text(366, 250, "each row sums to 1", "muted")
+    for start, end, operation in ((1, 2, "mask"), (2, 3, "softmax")):
+        left, right = rows[start].right[0] + 4, rows[end].left[0] - 4
+        drawing.arrow((left, 159), (right, 159))
+        drawing.text((left + right) / 2, 147, operation)
+    return drawing
+
+
+def one_token() -> Drawing:
+    """The path of one token through a layer of the encoder, beside those of the others.
+
+    Example:
+        >>> one_token().height
+        358
+    """
+    drawing = Drawing(
+        358,
+        "One token's path through an encoder layer. Five tokens stand side by side; the"
+        " third is followed. Self-attention gives it a weighted sum over all five"
+        " positions. After the residual connection and layer normalisation, the"
+        " feed-forward network transforms this position alone. A second residual"
+        " connection and normalisation end the layer. The other positions take the same"
+        " path, in parallel and with the same parameters.",
+    )
+    query, *keys = torch.randn(6, 4, generator=_generator(0))
+    weights = ScaledDot().weights(query[None], torch.stack(keys))[0].tolist()
+    words = ("ninety", "seven", "thousand", "and", "six")
+    tokens = []
+    for j, (x, word) in enumerate(zip((40, 116, 240, 364, 440), words, strict=True), 1):
+        drawing.text(x, 342, word)
+        tokens.append(drawing.box(x, 312, 60, 26, f"*x*_{j}"))
+    attention = _followed_path(drawing, tokens[2])
+    for j, (token, weight) in enumerate(zip(tokens, weights, strict=True), 1):
+        end = attention.x + 22 * (j - 3)
+        drawing.flow(token.top, (end, attention.bottom[1]), "key", 1 + 8 * weight)
+        if j != 3:
+            _other_path(drawing, token, f"*y*_{j}")
+    drawing.text(78, 256, "α_{3j}", "key")
+    return drawing
+
+
+def _followed_path(drawing: Drawing, token: Rectangle) -> Rectangle:
+    """A token's layers with their residual connections; the box of the attention."""
+    boxes = [
+        drawing.box(token.x, y, 132, height, name) for name, y, height in _ENCODER_LAYER
+    ]
+    boxes.append(drawing.box(token.x, _OUTPUT, 60, 26, "*y*_3"))
+    for below, above in pairwise(boxes):
+        drawing.arrow(below.top, above.bottom)
+    between = (token.x, boxes[1].top[1] - 14)
+    for start, norm in ((token.right, boxes[1]), (between, boxes[3])):
+        edge, side = norm.right[0], norm.right[0] + 16
+        drawing.arrow(
+            start, (side, start[1]), (side, norm.y), (edge, norm.y), role="muted"
+        )
+    return boxes[0]
+
+
+def _other_path(drawing: Drawing, token: Rectangle, output: str) -> None:
+    """The same layers for a token that is not followed."""
+    boxes = [token]
+    for _, y, height in _ENCODER_LAYER:
+        boxes.append(drawing.box(token.x, y, 60, height, role="muted"))
+    boxes.append(drawing.box(token.x, _OUTPUT, 60, 26, output, "muted"))
+    for below, above in pairwise(boxes):
+        drawing.line(below.top, above.bottom, role="muted", width=1)
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _shades(matrix: Tensor) -> list[list[float]]:
+    """A matrix as shades: 0 for its least entry, 1 for its greatest."""
+    least, greatest = matrix.aminmax()
+    return ((matrix - least) / (greatest - least)).tolist()
+
+
+def _masked(shades: list[list[float]], mask: Tensor) -> list[list[float | None]]:
+    """The shades where the mask allows attention; ``None`` elsewhere."""
+    return [
+        [shade if allowed else None for shade, allowed in zip(*row, strict=True)]
+        for row in zip(shades, mask.tolist(), strict=True)
+    ]
+
+
+def _outline(drawing: Drawing, box: Rectangle) -> None:
+    """A rectangle around what the reader is to follow."""
+    left, right = box.left[0], box.right[0]
+    top, bottom = box.top[1], box.bottom[1]
+    drawing.line(
+        (left, top),
+        (right, top),
+        (right, bottom),
+        (left, bottom),
+        (left, top - 1),
+        role="query",
+        width=2,
+    )
+
+
+def _projection(drawing: Drawing, x: float, role: Role, letter: str) -> list[Rectangle]:
+    """The matrix that makes queries, keys or values, and what it makes, a box a head."""
+    box = drawing.box(x, 402, 64, 30, f"*W*^{letter}", role)
+    segments = _segments(drawing, x, 336, letter, role)
+    drawing.arrow(box.top, (x, segments[1].bottom[1]), role=role)
+    length = "*n*" if letter == "Q" else "*m*"
+    drawing.text(x + 10, 368, f"({length}, *d*)", "muted", anchor="start")
+    return segments
+
+
+def _segments(
+    drawing: Drawing, x: float, y: float, name: str, role: Role = "layer"
+) -> list[Rectangle]:
+    """A matrix as the columns of three heads, side by side."""
+    width = 46 if len(name) == 1 else 58
+    return [
+        drawing.box(x + (head - 2) * width, y, width, 26, f"{name}_{head}", role)
+        for head in (1, 2, 3)
+    ]
+
+
+def _roles(drawing: Drawing, x: float, y: float) -> None:
+    """What the letters Q, K and V stand for."""
     for place, (role, letter) in enumerate(_PROJECTIONS):
         names = ("queries", "keys", "values")
         drawing.text(x, y + 22 * place, letter, role, anchor="start", bold=True)
         drawing.text(x + 30, y + 22 * place, names[place], role, anchor="start")
+
+
+def _legend(drawing: Drawing, x: float, y: float) -> None:
+    _roles(drawing, x, y)
     drawing.arrow((x, y + 66), (x + 22, y + 66), role="muted")
     drawing.text(x + 30, y + 66, "residual connection", "muted", anchor="start")
     drawing.text(x, y + 88, "*d*", "muted", anchor="start")
