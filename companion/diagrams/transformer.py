@@ -7,6 +7,7 @@ from torch import Tensor
 
 from companion.attention import ScaledDot, masks
 from companion.diagrams.drawing import Drawing, Rectangle, Role
+from companion.layers import sinusoids
 
 _WIDTH, _HEIGHT = 148, 32  # of a layer's box
 _COLUMNS = (84, 240, 396)  # the middles of three columns
@@ -226,6 +227,132 @@ def _other_path(drawing: Drawing, token: Rectangle, output: str) -> None:
     boxes.append(drawing.box(token.x, _OUTPUT, 60, 26, output, "muted"))
     for below, above in pairwise(boxes):
         drawing.line(below.top, above.bottom, role="muted", width=1)
+
+
+def causal_mask() -> Drawing:
+    """Which tokens a decoder's tokens may attend to while it is trained.
+
+    Example:
+        >>> causal_mask().height
+        320
+    """
+    drawing = Drawing(
+        320,
+        "The causal mask over five target tokens: the beginning of the sentence, quatre,"
+        " vingt, dix, sept. Rows are queries, columns are keys. Each token may attend to"
+        " itself and to the tokens before it; the later ones are crossed out. To the right"
+        " of its row stands the token that it has to predict, which is always masked.",
+    )
+    tokens = ("<bos>", "quatre", "vingt", "dix", "sept", "<eos>")
+    allowed = masks.dense(masks.causal(), 5)
+    side = 50.0
+    grid = drawing.grid(
+        213, 186, _masked((0.45 * allowed).tolist(), allowed), side=side
+    )
+    left, top, right = grid.left[0], grid.top[1], grid.right[0]
+    for place, (token, following) in enumerate(pairwise(tokens)):
+        middle = side * (place + 0.5)
+        drawing.text(left + middle, top - 14, token, "key")
+        drawing.text(left - 10, top + middle, token, "query", anchor="end")
+        drawing.arrow((right + 10, top + middle), (right + 36, top + middle))
+        drawing.text(right + 44, top + middle, following, anchor="start")
+    drawing.text(grid.x, 20, "keys", "key", bold=True)
+    drawing.text(left - 10, 47, "queries", "query", anchor="end", bold=True)
+    drawing.text(right + 44, 47, "predicted", anchor="start", bold=True)
+    return drawing
+
+
+def positions() -> Drawing:
+    """The sinusoids of eight positions as the hands of clocks, one clock a frequency.
+
+    Source: Vaswani et al. 2017, section 3.5, for d = 16.
+
+    Example:
+        >>> positions().height
+        290
+    """
+    drawing = Drawing(
+        290,
+        "Sinusoidal positional encodings as clocks. A column is a position from 0 to 7, a"
+        " row is a pair of dimensions. At position 0 all hands point up. From position to"
+        " position the hand of the first row turns by 1 radian, that of the second by"
+        " 0.32, that of the third by 0.1, that of the fourth by 0.03. The hands of a"
+        " column together are the encoding of its position.",
+    )
+    hands = sinusoids(torch.arange(8), 16).unflatten(-1, (8, 2))
+    drawing.text(10, 22, "position", anchor="start")
+    for position, pairs in enumerate(hands[:, :4].tolist()):
+        x = 120 + 47 * position
+        drawing.text(x, 22, str(position))
+        for pair, (sine, cosine) in enumerate(pairs):
+            y = 64 + 48 * pair
+            drawing.circle(x, y, 19)
+            drawing.line((x, y - 19), (x, y - 15), role="muted")
+            drawing.arrow((x, y), (x + 17 * sine, y - 17 * cosine))
+    for pair in range(4):
+        frequency = 10000 ** (-2 * pair / 16)
+        drawing.text(10, 64 + 48 * pair, f"ω_{pair} = {frequency:.2g}", anchor="start")
+    drawing.frame(332, 8, 378, 234)
+    drawing.text(355, 250, "*PE*(5)")
+    drawing.text(10, 272, "horizontal: sin(*pos* · ω_i)", "muted", anchor="start")
+    drawing.text(468, 272, "vertical: cos(*pos* · ω_i)", "muted", anchor="end")
+    return drawing
+
+
+def kv_cache() -> Drawing:
+    """A step of decoding, in which only the newest token is projected.
+
+    Example:
+        >>> kv_cache().height
+        398
+    """
+    drawing = Drawing(
+        398,
+        "Decoding step 5 with a KV cache. The keys and values of positions 1 to 4 were"
+        " computed at earlier steps and are kept. Only the new token is projected, to a"
+        " query, a key and a value; the key and the value join the cache. The query is"
+        " compared with all five keys, which gives five weights, and the output is the"
+        " weighted sum of the five values.",
+    )
+    query, *keys = torch.randn(6, 4, generator=_generator(4))
+    weights = ScaledDot().weights(query[None], torch.stack(keys))[0].tolist()
+    drawing.frame(24, 84, 312, 222)
+    drawing.text(24, 244, "KV cache", anchor="start", bold=True)
+    asking = drawing.box(216, 286, 52, 28, "*q*_5", "query")
+    output = drawing.box(216, 28, 90, 28, "output", "value")
+    for j, (x, weight) in enumerate(
+        zip((64, 132, 200, 268, 364), weights, strict=True), 1
+    ):
+        key = drawing.box(x, 192, 52, 28, f"*k*_{j}", "key")
+        value = drawing.box(x, 114, 52, 28, f"*v*_{j}", "value")
+        width = 1 + 8 * weight
+        drawing.flow(asking.top, key.bottom, "query")
+        drawing.line(key.top, value.bottom, role="key", width=width)
+        drawing.text(x + 9, 153, f"α_{{5{j}}}", "key", anchor="start")
+        end = (output.x + 16 * (j - 3), output.bottom[1])
+        drawing.flow(value.top, end, "value", width)
+    _project_newest(drawing, Rectangle(364, 352, 52, 28), asking, key, value)
+    return drawing
+
+
+def _project_newest(
+    drawing: Drawing,
+    token: Rectangle,
+    query: Rectangle,
+    key: Rectangle,
+    value: Rectangle,
+) -> None:
+    """The newest token, and the query, key and value made of it."""
+    drawing.box(*token, "*x*_5")
+    drawing.text(token.x, 382, "newest token")
+    drawing.arrow(token.left, (query.x, token.y), query.bottom, role="query")
+    drawing.text(290, token.y - 13, "*W*^Q", "query")
+    for x, end, role, letter in (
+        (408, key.right, "key", "K"),
+        (444, value.right, "value", "V"),
+    ):
+        drawing.arrow(token.right, (x, token.y), (x, end[1]), end, role=role)
+        drawing.text(x + 6, 272, f"*W*^{letter}", role, anchor="start")
 
 
 def _generator(seed: int) -> torch.Generator:
