@@ -96,7 +96,7 @@ def multi_head() -> Drawing:
     for x in _COLUMNS[1:]:
         drawing.arrow((318, 456), (318, 438), (x, 438), (x, 417))
 
-    outputs = _segments(drawing, 240, 122, "head")
+    outputs = _segments(drawing, 240, 122, 58, "head")
     for head, (x, output) in enumerate(zip(_COLUMNS, outputs, strict=True)):
         box = drawing.box(x, 200, 116, 32, "attention")
         for start, offset, (role, _) in zip(
@@ -241,7 +241,7 @@ def causal_mask() -> Drawing:
         "The causal mask over five target tokens: the beginning of the sentence, quatre,"
         " vingt, dix, sept. Rows are queries, columns are keys. Each token may attend to"
         " itself and to the tokens before it; the later ones are crossed out. To the right"
-        " of its row stands the token that it has to predict, which is always masked.",
+        " of each row stands the token that it has to predict, which it never attends to.",
     )
     tokens = ("<bos>", "quatre", "vingt", "dix", "sept", "<eos>")
     allowed = masks.dense(masks.causal(), 5)
@@ -347,11 +347,10 @@ def _project_newest(
     drawing.text(token.x, 382, "newest token")
     drawing.arrow(token.left, (query.x, token.y), query.bottom, role="query")
     drawing.text(290, token.y - 13, "*W*^Q", "query")
-    for x, end, role, letter in (
-        (408, key.right, "key", "K"),
-        (444, value.right, "value", "V"),
+    for x, made, (role, letter) in zip(
+        (408, 444), (key, value), _PROJECTIONS[1:], strict=True
     ):
-        drawing.arrow(token.right, (x, token.y), (x, end[1]), end, role=role)
+        drawing.arrow(token.right, (x, token.y), (x, made.y), made.right, role=role)
         drawing.text(x + 6, 272, f"*W*^{letter}", role, anchor="start")
 
 
@@ -391,7 +390,7 @@ def _outline(drawing: Drawing, box: Rectangle) -> None:
 def _projection(drawing: Drawing, x: float, role: Role, letter: str) -> list[Rectangle]:
     """The matrix that makes queries, keys or values, and what it makes, a box a head."""
     box = drawing.box(x, 402, 64, 30, f"*W*^{letter}", role)
-    segments = _segments(drawing, x, 336, letter, role)
+    segments = _segments(drawing, x, 336, 46, f"*{letter}*", role)
     drawing.arrow(box.top, (x, segments[1].bottom[1]), role=role)
     length = "*n*" if letter == "Q" else "*m*"
     drawing.text(x + 10, 368, f"({length}, *d*)", "muted", anchor="start")
@@ -399,10 +398,9 @@ def _projection(drawing: Drawing, x: float, role: Role, letter: str) -> list[Rec
 
 
 def _segments(
-    drawing: Drawing, x: float, y: float, name: str, role: Role = "layer"
+    drawing: Drawing, x: float, y: float, width: float, name: str, role: Role = "layer"
 ) -> list[Rectangle]:
     """A matrix as the columns of three heads, side by side."""
-    width = 46 if len(name) == 1 else 58
     return [
         drawing.box(x + (head - 2) * width, y, width, 26, f"{name}_{head}", role)
         for head in (1, 2, 3)
