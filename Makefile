@@ -6,6 +6,7 @@
 # make downloads  the book as a PDF, an ePub and a zip, and a site that has them (or: make pdf, epub, zip)
 # make coverage   the lines that unit tests run    make mutants   what the tests notice when the code is wrong
 # make links      asks every address outside the book whether it still answers
+# make live       trains the two models of the live translation and writes their weights for the page
 # make browser    finds or gets the Chromium and the font that the tests use (make test does it)
 # make clean      remove what was built
 
@@ -19,7 +20,7 @@ CODE   := companion tests book
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test browser colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
+.PHONY: book test browser live colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
@@ -46,6 +47,9 @@ notebooks: $(READY)
 
 stamp: $(READY)
 	$(BIN)/python book/tools/stamp.py
+
+live: $(READY)
+	$(BIN)/python book/tools/live_model.py
 
 serve: $(BOOK)
 	$(BIN)/python -m http.server 8000 --directory _build/html

@@ -62,7 +62,12 @@ APPLY, THIN = "\u2061", "0.167em"
 ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
 COVER_SIZE = {"width": 1200, "height": 1600}
 SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
-TYPES = {".xhtml": "application/xhtml+xml", ".css": "text/css", ".png": "image/png"}
+TYPES = {
+    ".xhtml": "application/xhtml+xml",
+    ".css": "text/css",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+}
 
 
 def write_epub(html: Path, path: Path) -> None:

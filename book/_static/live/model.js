@@ -1,0 +1,166 @@
+"use strict";
+
+// The two trained models, computed here. The equations are those of chapter 2, the weights those
+// of weights.js, with their names in the package: `decoder.attention.W.weight` is W_a.
+const TranslationModel = (() => {
+  const BOS = 1;
+  const EOS = 2;
+
+  const ORDER = new Uint8Array(128); // of each character in the alphabet of the weights file
+  [...LIVE_MODEL.alphabet].forEach((character, order) => {
+    ORDER[character.charCodeAt(0)] = order;
+  });
+
+  // A matrix of the weights file: each character is a multiple of its row's scale.
+  function decode({ shape, scales, weights }) {
+    const columns = shape[shape.length - 1];
+    const values = new Float32Array(weights.length);
+    let place = 0;
+    for (let i = 0; i < scales.length; i++) {
+      const scale = 2 ** ((ORDER[scales.charCodeAt(i)] + LIVE_MODEL.smallest) / LIVE_MODEL.octave);
+      for (let j = 0; j < columns; j++) {
+        values[place] = (ORDER[weights.charCodeAt(place)] - LIVE_MODEL.largest) * scale;
+        place++;
+      }
+    }
+    return { rows: scales.length, columns, values };
+  }
+
+  function row(matrix, i) {
+    return matrix.values.subarray(i * matrix.columns, (i + 1) * matrix.columns);
+  }
+
+  // W x + b
+  function linear({ rows, columns, values }, vector, bias) {
+    const result = new Float32Array(rows);
+    let place = 0;
+    for (let i = 0; i < rows; i++) {
+      let sum = bias ? bias.values[i] : 0;
+      for (let j = 0; j < columns; j++) sum += values[place++] * vector[j];
+      result[i] = sum;
+    }
+    return result;
+  }
+
+  function join(...vectors) {
+    const joined = new Float32Array(vectors.reduce((length, vector) => length + vector.length, 0));
+    let start = 0;
+    for (const vector of vectors) {
+      joined.set(vector, start);
+      start += vector.length;
+    }
+    return joined;
+  }
+
+  function sigmoid(x) {
+    return 1 / (1 + Math.exp(-x));
+  }
+
+  function softmax(scores) {
+    const largest = Math.max(...scores);
+    const exponentials = scores.map((score) => Math.exp(score - largest));
+    const sum = exponentials.reduce((total, value) => total + value, 0);
+    return exponentials.map((value) => value / sum);
+  }
+
+  function argmax(logits) {
+    return logits.reduce((best, logit, i) => (logit > logits[best] ? i : best), 0);
+  }
+
+  // One step of PyTorch's gated recurrent unit, the f of (2.5): from s to the next s.
+  function gru(weights, input, state) {
+    const n = state.length;
+    const fromInput = linear(weights.ih, input, weights.ihBias);
+    const fromState = linear(weights.hh, state, weights.hhBias);
+    return state.map((old, i) => {
+      const reset = sigmoid(fromInput[i] + fromState[i]);
+      const update = sigmoid(fromInput[n + i] + fromState[n + i]);
+      const proposal = Math.tanh(fromInput[2 * n + i] + reset * fromState[2 * n + i]);
+      return (1 - update) * proposal + update * old;
+    });
+  }
+
+  // A model, from its entry in the weights file. Without attention the decoder gets one vector.
+  function load(parameters, withAttention) {
+    const get = (name) => decode(parameters[name]);
+    const gruWeights = (name, suffix) => ({
+      ih: get(`${name}.weight_ih${suffix}`),
+      hh: get(`${name}.weight_hh${suffix}`),
+      ihBias: get(`${name}.bias_ih${suffix}`),
+      hhBias: get(`${name}.bias_hh${suffix}`),
+    });
+    const sourceWords = get("encoder.embedding.weight");
+    const forwards = gruWeights("encoder.rnn", "_l0");
+    const backwards = gruWeights("encoder.rnn", "_l0_reverse");
+    const E = get("decoder.embedding.weight");
+    const W_a = get("decoder.attention.W.weight");
+    const U_a = get("decoder.attention.U.weight");
+    const v_a = get("decoder.attention.v").values;
+    const W_s = get("decoder.W_s.weight");
+    const W_sBias = get("decoder.W_s.bias");
+    const f = gruWeights("decoder.cell", "");
+    const hidden = get("decoder.output.hidden.weight"); // U_o, V_o and C_o side by side
+    const hiddenBias = get("decoder.output.hidden.bias");
+    const W_o = get("decoder.output.W.weight");
+    const W_oBias = get("decoder.output.W.bias");
+
+    function run(weights, vectors) {
+      let state = new Float32Array(weights.hh.columns);
+      return vectors.map((vector) => (state = gru(weights, vector, state)));
+    }
+
+    function encode(tokens) {
+      const vectors = tokens.map((token) => row(sourceWords, token));
+      const ahead = run(forwards, vectors);
+      const behind = run(backwards, [...vectors].reverse()).reverse();
+      if (!withAttention) return [join(ahead[ahead.length - 1], behind[0])]; // h = [→h_n; ←h_1]
+      return ahead.map((state, j) => join(state, behind[j])); // h_j = [→h_j; ←h_j]  (2.1)
+    }
+
+    function attend(s, h, keys) {
+      const query = linear(W_a, s);
+      const scores = new Float32Array(keys.length);
+      keys.forEach((key, j) => {
+        for (let a = 0; a < v_a.length; a++) scores[j] += v_a[a] * Math.tanh(query[a] + key[a]); // e_ij  (2.2)
+      });
+      const weights = softmax(scores); // α_ij  (2.3)
+      const context = new Float32Array(h[0].length);
+      weights.forEach((weight, j) => {
+        for (let m = 0; m < context.length; m++) context[m] += weight * h[j][m]; // c_i  (2.4)
+      });
+      return { context, weights };
+    }
+
+    function output(s, word, context) {
+      const t = linear(hidden, join(s, word, context), hiddenBias);
+      const maxout = new Float32Array(t.length / 2);
+      for (let u = 0; u < maxout.length; u++) maxout[u] = Math.max(t[2 * u], t[2 * u + 1]);
+      return linear(W_o, maxout, W_oBias); // the softmax's input  (2.6)
+    }
+
+    // Greedy decoding: the most probable word at each step. For each word of the translation and
+    // for its end there is a row of weights, one for each vector that the decoder gets.
+    function translate(words) {
+      const h = encode(words.map((word) => LIVE_MODEL.source.indexOf(word)));
+      const keys = h.map((state) => linear(U_a, state)); // once for the whole source
+      const backward = h[0].subarray(h[0].length / 2); // ←h_1
+      let s = linear(W_s, backward, W_sBias).map(Math.tanh); // s_0  (2.5)
+      let token = BOS;
+      const translation = { words: [], weights: [], hasEnded: false };
+      while (!translation.hasEnded && translation.words.length < LIVE_MODEL.longest) {
+        const word = row(E, token);
+        const { context, weights } = attend(s, h, keys);
+        token = argmax(output(s, word, context)); // y_i, from s_{i−1}, y_{i−1} and c_i
+        s = gru(f, join(word, context), s); // s_i  (2.5)
+        translation.weights.push(weights);
+        translation.hasEnded = token === EOS;
+        if (!translation.hasEnded) translation.words.push(LIVE_MODEL.target[token]);
+      }
+      return translation;
+    }
+
+    return { translate };
+  }
+
+  return { load };
+})();

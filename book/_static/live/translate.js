@@ -1,0 +1,312 @@
+"use strict";
+
+// The live translation. It takes the place of each still picture on the page.
+(() => {
+  const { Stage, make, attention } = TranslationStage;
+  const PLACES = ".live-translation, .tag_live-translation";
+  const FIRST = 299792458;
+  const EXAMPLES = [
+    [80, "a short one"],
+    [97, "four-twenty-ten-seven in French"],
+    [1984, "a year"],
+    [171717, "hard for both models"],
+    [299792458, "the speed of light in metres per second"],
+    [4294967296, "two to the power of 32"],
+    [999999999998, "one of the longest"],
+  ];
+  const PLAYING = 6000; // milliseconds for a whole translation …
+  const SLOWEST = 600; // … and at most for one word
+  const PAUSE = 500; // after the last key, until the result is read out
+
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+  const models = {};
+  const widgets = [];
+  let trained = null; // the numbers of the training set, as soon as they are drawn
+
+  function withModel(name, source, target) {
+    models[name] ??= TranslationModel.load(LIVE_MODEL.models[name], name === "withAttention");
+    const { words, weights } = models[name].translate(source);
+    const isRight = NumberWords.rightWords(words, target);
+    const right = isRight.filter(Boolean).length;
+    const isExact = words.join(" ") === target.join(" ");
+    return {
+      words,
+      weights,
+      isRight,
+      isExact,
+      verdict: isExact ? "exact" : `${right} of ${target.length} words right`,
+      value: NumberWords.valueOfFrench(words),
+    };
+  }
+
+  // All that the page shows of a number.
+  function translate(number) {
+    const source = NumberWords.english(number);
+    const target = NumberWords.french(number);
+    const attended = withModel("withAttention", source, target);
+    const fixed = withModel("withoutAttention", source, target);
+    return { number, source, attended, fixed, steps: Math.max(attended.words.length, fixed.words.length) };
+  }
+
+  // What a wrong translation says: another number, or nothing that is a number.
+  function said({ isExact, value }) {
+    if (isExact) return "";
+    return value ? `says ${NumberWords.withCommas(value)}` : "says no number";
+  }
+
+  function sentence(name, translation) {
+    return `${name}: ${[translation.verdict, said(translation)].filter(Boolean).join(", ")}.`;
+  }
+
+  function random() {
+    const digits = 1 + Math.floor(12 * Math.random());
+    return Math.floor(10 ** (digits - 1) * (1 + 9 * Math.random()));
+  }
+
+  function button(text, onClick, attributes = {}) {
+    const element = make("button", { type: "button", ...attributes }, text);
+    element.addEventListener("click", onClick);
+    return element;
+  }
+
+  function note() {
+    const share = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)} %`;
+    return make("p", { class: "live-note" },
+      "Two models, computed on this page: nothing you type leaves it. They have the same parameters and were " +
+      "trained for the same number of steps; only the access to the English words differs. Of " +
+      `${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with attention translates ` +
+      `${share("withAttention")} exactly, the one without ${share("withoutAttention")}.`);
+  }
+
+  class Widget {
+    constructor() {
+      this.id = `live-${widgets.push(this)}`;
+      this.written = 0; // how many words are shown
+      this.chosen = null; // the position of the French word whose weights are shown
+      this.hovered = null; // the same, under the pointer
+      this.playing = null; // the timer
+      this.stage = new Stage({
+        choose: (i) => this.choose(i),
+        hover: (i) => this.hover(i),
+      });
+      this.build();
+    }
+
+    build() {
+      this.input = make("input", {
+        id: `${this.id}-input`, type: "text", inputmode: "numeric", autocomplete: "off",
+        spellcheck: "false", enterkeyhint: "go", "aria-describedby": `${this.id}-problem`,
+      });
+      this.input.addEventListener("input", () => this.typed());
+      this.form = make("form", { class: "live-form" },
+        make("label", { for: this.input.id }, "Type a number"),
+        this.input,
+        make("button", { type: "submit" }, "Translate"));
+      this.form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        this.submit();
+      });
+      const examples = make("div", { class: "live-examples", role: "group", "aria-label": "Examples" },
+        ...EXAMPLES.map(([number, why]) =>
+          button(NumberWords.withCommas(number), () => this.use(number), { title: why })),
+        button("random", () => this.use(random())));
+      this.problem = make("p", { class: "live-problem", id: `${this.id}-problem` });
+      this.heads = make("div", { class: "live-heads" });
+      this.now = make("p", { class: "live-now" });
+      this.playButton = button("Play", () => this.togglePlaying());
+      const steps = make("div", { class: "live-steps", role: "group", "aria-label": "Word by word" },
+        this.playButton,
+        button("Step", () => this.goTo(this.written < this.found.steps ? this.written + 1 : 1)),
+        button("Back", () => this.goTo(this.written - 1)),
+        button("Reset", () => this.goTo(0)));
+      this.result = make("p", { class: "live-result" });
+      this.spoken = make("p", { class: "live-unseen", role: "status" });
+      this.table = make("details", { class: "live-table" }, make("summary", {}, "The weights as a table"));
+      this.table.addEventListener("toggle", () => this.fillTable());
+      this.root = make("section", { class: "live", "aria-label": "Live translation" },
+        this.form, examples, this.problem, this.heads, this.stage.root, this.now, steps,
+        this.result, this.spoken, this.table, note());
+    }
+
+    // An example, as if it had been typed.
+    use(number) {
+      this.input.value = NumberWords.withCommas(number);
+      this.submit();
+    }
+
+    // At every key: the finished translation at once.
+    typed() {
+      if (this.accept()) this.finish();
+    }
+
+    // At Enter or a button: word by word, unless the reader wants no motion.
+    submit() {
+      if (!this.accept()) return;
+      history.replaceState(null, "", `#number=${this.found.number}`);
+      if (calm.matches) this.finish();
+      else this.togglePlaying();
+    }
+
+    // Translate what is typed. Where that is no such number, say so, and leave the rest as it is.
+    accept() {
+      const { number, problem = "" } = NumberWords.read(this.input.value);
+      this.problem.textContent = problem;
+      this.input.setAttribute("aria-invalid", String(problem !== ""));
+      if (problem) this.speak(problem);
+      else this.show(number);
+      return !problem;
+    }
+
+    show(number) {
+      this.stop();
+      this.found = translate(number);
+      this.chosen = this.hovered = null;
+      this.stage.show(this.found);
+      this.fillTable();
+      this.tell();
+    }
+
+    // The whole translation, with the weights of all words.
+    finish() {
+      this.stop();
+      this.written = this.found.steps;
+      this.chosen = null;
+      this.update();
+      this.speak(this.result.textContent);
+    }
+
+    // So many words, and the weights of the last.
+    goTo(step) {
+      this.stop();
+      this.write(step);
+      this.speak(this.now.textContent);
+    }
+
+    write(step) {
+      this.written = Math.min(Math.max(step, 0), this.found.steps);
+      this.chosen = this.written > 0 ? this.written - 1 : null;
+      this.update();
+    }
+
+    togglePlaying() {
+      if (this.playing) {
+        this.stop();
+        return;
+      }
+      this.write(0);
+      this.playing = setInterval(() => {
+        if (this.written < this.found.steps) this.write(this.written + 1);
+        else this.finish();
+      }, Math.min(PLAYING / this.found.steps, SLOWEST));
+      this.playButton.textContent = "Pause";
+    }
+
+    stop() {
+      clearInterval(this.playing);
+      this.playing = null;
+      this.playButton.textContent = "Play";
+    }
+
+    choose(i) {
+      if (this.playing) this.finish();
+      this.chosen = i;
+      this.update();
+    }
+
+    hover(i) {
+      if (this.playing) return;
+      this.hovered = i;
+      this.update();
+    }
+
+    update() {
+      const current = this.hovered ?? this.chosen;
+      this.stage.update(this.written, current);
+      this.now.textContent = this.sentenceOf(current);
+      const isUnfinished = this.written < this.found.steps;
+      for (const verdict of [this.result, ...this.heads.querySelectorAll(".live-verdict")]) {
+        verdict.classList.toggle("live-unfinished", isUnfinished);
+      }
+    }
+
+    sentenceOf(current) {
+      const { attended, fixed } = this.found;
+      if (current === null) return "Choose a French word on the right to see which English words it attends to.";
+      if (current in attended.words) return `“${attended.words[current]}” attends to ${attention(this.found, current)}.`;
+      return `With attention, the translation has ended. Without: “${fixed.words[current]}”.`;
+    }
+
+    // The result above the picture, and as a sentence below it.
+    tell() {
+      const { number, attended, fixed } = this.found;
+      const written = NumberWords.withCommas(number);
+      const seen = trained?.has(number);
+      const judged = (title, translation) => make("p", {},
+        make("strong", {}, title),
+        make("span", { class: `live-verdict ${translation.isExact ? "live-right" : "live-wrong"}` },
+          translation.isExact ? "✓ exact" : translation.verdict),
+        make("span", { class: "live-verdict" }, said(translation)));
+      this.heads.replaceChildren(
+        judged("without attention", fixed),
+        make("p", {},
+          make("strong", {}, written),
+          make("span", {}, trained ? `${seen ? "" : "never "}seen in training` : "")),
+        judged("with attention", attended));
+      const training = seen ? `Both models have seen ${written} in training.` : `Neither model has seen ${written} in training.`;
+      this.result.textContent = [
+        sentence("With attention", attended),
+        sentence("Without attention", fixed),
+        trained ? training : "",
+      ].join(" ").trim();
+    }
+
+    // Read a text out, once the reader pauses.
+    speak(text) {
+      clearTimeout(this.speaking);
+      this.speaking = setTimeout(() => { this.spoken.textContent = text; }, PAUSE);
+    }
+
+    fillTable() {
+      if (!this.table.open) return;
+      const { source, attended } = this.found;
+      const head = make("tr", {}, make("td"), ...source.map((word) => make("th", { scope: "col" }, word)));
+      const rows = attended.words.map((word, i) => make("tr", {},
+        make("th", { scope: "row" }, word),
+        ...source.map((_, j) => make("td", {}, String(Math.round(100 * attended.weights[i][j]))))));
+      const table = make("table", {},
+        make("caption", {}, "Attention weights in per cent: a row for each French word, a column for each English word."),
+        make("thead", {}, head), make("tbody", {}, ...rows));
+      this.table.querySelector(".live-scroll")?.remove();
+      this.table.append(make("div", { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table));
+    }
+  }
+
+  // The number in the page's address, such as …#number=1984, or the first example.
+  function firstNumber() {
+    const asked = location.hash.match(/^#number=([\d,]+)$/);
+    return NumberWords.read(asked ? asked[1] : "").number ?? FIRST;
+  }
+
+  function start() {
+    const began = performance.now();
+    for (const place of document.querySelectorAll(PLACES)) {
+      const widget = new Widget();
+      widget.input.value = NumberWords.withCommas(firstNumber());
+      widget.show(firstNumber());
+      widget.finish();
+      const picture = place.querySelector("img, svg");
+      (picture.closest("a") ?? picture).replaceWith(widget.root);
+      widget.root.dataset.milliseconds = performance.now() - began;
+    }
+    // Which numbers are training numbers can wait until all else has been shown.
+    setTimeout(() => {
+      trained = TrainingNumbers.draw();
+      for (const widget of widgets) {
+        widget.tell();
+        widget.update();
+      }
+    });
+  }
+
+  start();
+})();

@@ -1,0 +1,33 @@
+"""A Sphinx extension: a page with something live on it gets its scripts and styles, no other does."""
+
+from pathlib import PurePosixPath
+
+#: What a still picture's class in the HTML calls for, in the order of loading.
+LIVE = {
+    "live-translation": (
+        "live/live.css",
+        "live/weights.js",
+        "live/numbers.js",
+        "live/training_numbers.js",
+        "live/model.js",
+        "live/stage.js",
+        "live/translate.js",
+    ),
+}
+
+
+def add_files(app, page, template, context, doctree):
+    """Add the files of what is live on this page."""
+    for name, files in LIVE.items():
+        if name in context.get("body", ""):
+            for file in files:
+                if PurePosixPath(file).suffix == ".css":
+                    app.add_css_file(file)
+                else:
+                    app.add_js_file(file, loading_method="defer")
+
+
+def setup(app):
+    """Connect to the writing of pages."""
+    app.connect("html-page-context", add_files)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
