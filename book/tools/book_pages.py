@@ -1,7 +1,8 @@
 """A Sphinx extension: what Jupyter Book and its theme leave open on a page.
 
-No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; a
-description of each page; HTML that a screen reader can make sense of; and pages that are light.
+No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; boxes
+for what notebooks have as quotations; a description of each page; HTML that a screen reader can make sense
+of; and pages that are light.
 """
 
 import html
@@ -29,6 +30,7 @@ FORMULA = re.compile(
     r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
 )
 LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
+CALLOUTS = ("Definition.", "Common mistake.")
 DESCRIBED = 80, 155  # the letters that a description has at least, and at most
 
 
@@ -41,6 +43,21 @@ def add_colab(app, config):
 def split_mathjax(app, config):
     """Fetch MathJax in parts, of which none holds the page up; its extension names one file that has all."""
     config.mathjax_path = "mathjax/startup.js"
+
+
+def name_boxes(app, doctree):
+    """Give quotations that are boxes in the book the classes that the style sheets know.
+
+    The one below a page's title sums the page up. One that begins with a bold
+    "Definition." or "Common mistake." is a callout.
+    """
+    for quotation in doctree.findall(nodes.block_quote):
+        section, first = quotation.parent, quotation.next_node(nodes.Text)
+        if isinstance(first.parent, nodes.strong) and first in CALLOUTS:
+            name = first.removesuffix(".").lower().replace(" ", "-")
+            quotation["classes"] += ["callout", name]
+        elif section.index(quotation) == 1 and section.parent is doctree:
+            quotation["classes"].append("at-a-glance")
 
 
 def mend(app, page, template, context, doctree):
@@ -61,11 +78,12 @@ def mend(app, page, template, context, doctree):
 
 
 def describe(doctree):
-    """The first sentences of a page, cut at a word."""
+    """The first sentences of a page, cut at a word, without the figures in the box below its title."""
     least, most = DESCRIBED
     text = ""
     for paragraph in doctree.findall(nodes.paragraph):
-        if len(text) < least:
+        boxed = "at-a-glance" in paragraph.parent.get("classes", ())
+        if len(text) < least and not (boxed and paragraph.parent.index(paragraph)):
             text = f"{text} {paragraph.astext()}".strip()
     return textwrap.shorten(text, most, placeholder=" …")
 
@@ -108,6 +126,7 @@ def setup(app):
     """Connect the functions above to the build."""
     app.connect("config-inited", add_colab)
     app.connect("config-inited", split_mathjax)
+    app.connect("doctree-read", name_boxes)
     app.connect("html-page-context", mend)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

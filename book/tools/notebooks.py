@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import perf_counter
 
 import jupytext
 import nbformat
@@ -108,13 +109,15 @@ def merge(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
 
 def make(chapter: Path, output: Path) -> None:
     """Write the executed notebook of one chapter into the folder ``output``, whole or not at all."""
+    started = perf_counter()
     notebook = execute(read(chapter), chapter.parent)
+    seconds = perf_counter() - started
     nbformat.validate(notebook)
     target = output / f"{chapter.stem}.ipynb"
     unfinished = target.with_suffix(".unfinished")
     unfinished.write_text(nbformat.writes(notebook) + "\n", "utf-8")
     os.replace(unfinished, target)
-    print(f"made {target.name}", flush=True)
+    print(f"made {target.name} in {seconds:.0f} s", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,6 +17,9 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
+from book_pages import name_boxes
+from docutils import nodes
+from docutils.utils import new_document
 from light_pages import UNSEEN, lighter, take_fewer_colours
 from map_pictures import FOLDER, draw, pictures
 from PIL import Image
@@ -363,6 +366,40 @@ def test_mathjax_is_complete(html):
     assert (mathjax / "tex-chtml.js").is_file()  # which makes the PDF
     assert (mathjax / "input" / "tex" / "extensions" / "ams.js").is_file()
     assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
+
+
+def test_what_sums_a_chapter_up_is_a_box_below_its_title(html):
+    for page in html.glob("book/[0-9]*.html"):
+        text = page.read_text("utf-8")
+        title, box = text.index("</h1>"), text.index('<blockquote class="at-a-glance">')
+        assert title < box < text.index("<h2", title)
+        assert text.count("at-a-glance") == 1
+        description = re.search(r'name="description" content="([^"]*)"', text)[1]
+        assert "min to read" not in description
+
+
+def test_definitions_and_common_mistakes_are_callouts():
+    def quotation(first, *rest):
+        return nodes.block_quote("", nodes.paragraph("", "", first, *rest))
+
+    def bold(words):
+        return nodes.strong("", words)
+
+    quotations = [
+        quotation(bold("Definition."), nodes.Text(" A token is a word.")),
+        quotation(bold("Common mistake."), nodes.Text(" No mask.")),
+        quotation(bold("Attention"), nodes.Text(" is all you need.")),
+        quotation(nodes.Text("Definition.")),
+    ]
+    page = new_document("page")
+    page += nodes.section("", nodes.title("", "Title"), *quotations)
+    name_boxes(None, page)
+    assert [quotation["classes"] for quotation in quotations] == [
+        ["callout", "definition"],
+        ["callout", "common-mistake"],
+        [],
+        [],
+    ]
 
 
 def test_a_caption_has_a_number_and_stands_on_the_page_once(html):

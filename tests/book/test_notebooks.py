@@ -20,6 +20,13 @@ pytestmark = pytest.mark.book
 BOOK = ROOT / "book"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
 COLUMNS = 88  # of code fit beside the menus in a window of 1280 pixels
+TOP = re.compile(
+    r"# (?P<chapter>\d+) .+\n\n"
+    r"> \*.+\?\*\n>\n"
+    r"> \*\*Result\*\* .*\d.*\.\n>\n"
+    r"> \*\*Time\*\* (?P<read>\d+) min to read, (?P<run>\d+) min to run"
+    r" · \*\*Needs\*\* (?P<needs>.+)\n\n"
+)
 DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -120,6 +127,29 @@ def test_captions_are_numbered_and_stand_below_their_figures_as_text(path):
             assert following.source == figure.caption
         assert (tags(following) == ["remove-cell"]) == ("caption" in figure)
     assert number
+
+
+@each_notebook
+def test_the_top_has_title_question_result_times_and_needs(path):
+    top = TOP.match(load(path).cells[0].source)
+    assert top
+    assert int(top["chapter"]) == int(path.stem[:2])
+    for needed in re.findall(r"\]\((.*?)\)", top["needs"]):
+        assert needed < path.name
+        assert (BOOK / needed).exists()
+    assert abs(int(top["read"]) / minutes_to_read(path) - 1) < 0.2
+    assert 1 <= int(top["run"]) <= 5
+
+
+def minutes_to_read(path):
+    """The time for a chapter's text and open code: 230 words or 20 lines a minute."""
+    words = lines = 0
+    for cell in load(path).cells:
+        if cell.cell_type == "markdown":
+            words += len(re.findall(r"\w+", cell.source))
+        elif "hide-cell" not in tags(cell):
+            lines += len(cell.source.splitlines())
+    return words / 230 + lines / 20
 
 
 @each_notebook
