@@ -181,7 +181,7 @@ def sutskever() -> Drawing:
     drawing.text(
         8,
         46,
-        "all that the decoder\nreceives of the source:\nthe last *h* and *c*",
+        "the decoder receives\nonly the last *h* and *c*\nof the source",
         "value",
         "start",
     )
@@ -201,7 +201,7 @@ def bottleneck() -> Drawing:
         " components. The short sentence has two components for each word, the long one"
         " two for every five words.",
     )
-    drawing.text(12, 95, "encoder", "muted", "start", bold=True)
+    drawing.text(8, 116, "encoder", "muted", "start", bold=True)
     _squeeze(drawing, 120, _SHORT)
     _squeeze(drawing, 360, _LONG)
     return drawing
