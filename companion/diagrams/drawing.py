@@ -130,6 +130,14 @@ class Drawing:
             f" {_paint('', 'muted')}{_dashes(True)}/>"
         )
 
+    def outline(self, box: Rectangle, role: Role = "query") -> None:
+        """A thick edge around what the reader is to follow, such as a row of a matrix."""
+        self._add(
+            f'<rect x="{_number(box.left[0])}" y="{_number(box.top[1])}"'
+            f' width="{_number(box.width)}" height="{_number(box.height)}"'
+            f" {_paint('', role, 2)}/>"
+        )
+
     def circle(
         self, x: float, y: float, radius: float, text: str = "", role: Role = "layer"
     ) -> Rectangle:
@@ -278,6 +286,12 @@ class Drawing:
             else:
                 self.arrow(box.left, following.right)
         return boxes
+
+    def compare(self, query: Rectangle, keys: Sequence[Rectangle]) -> None:
+        """A line from a query to the right, with a dot above each key it is compared with."""
+        self.line(query.right, (keys[-1].x, query.y), role="query")
+        for key in keys:
+            self.dot(key.x, query.y, 3.5, "query")
 
     def grid(
         self,

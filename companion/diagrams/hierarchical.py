@@ -116,9 +116,7 @@ def _ask(
     query = drawing.box(_LABELS, y, 48, 26, name, "query")
     drawing.text(_LABELS, y + 32, "learnt\nquery", "query")
     drawing.text(_LABELS, y - 34, f"weights\n{weight}", "key")
-    drawing.line(query.right, (states[-1].x, y), role="query")
-    for state in states:
-        drawing.dot(state.x, y, 3.5, "query")
+    drawing.compare(query, states)
 
 
 def flat_and_hierarchical() -> Drawing:
@@ -167,10 +165,8 @@ def _time(step: float) -> float:
 
 def _chain(drawing: Drawing, first: int, length: int, y: float) -> None:
     """States, each computed from the one before."""
-    for step in range(first, first + length):
-        state = drawing.box(_time(step), y, _STATE, _STATE, role="key")
-        if step > first:
-            drawing.arrow((state.left[0] - _STEP + _STATE, y), state.left)
+    places = [_time(step) for step in range(first, first + length)]
+    drawing.chain(places, y, (_STATE, _STATE), [""] * length, "key")
 
 
 def _count(drawing: Drawing, steps: int, y: float, text: str) -> None:

@@ -132,6 +132,17 @@ def test_the_boxes_of_a_chain_are_joined_in_their_order():
     assert head.get("points").split()[0] == "30,50"
 
 
+def test_a_query_is_compared_with_keys_at_its_own_height():
+    drawing = Drawing(100, "…")
+    query = drawing.box(20, 50, 20, 20, "q", "query")
+    keys = [drawing.box(x, 80, 20, 20, "k", "key") for x in (60, 100)]
+    drawing.compare(query, keys)
+    (line,) = elements(drawing, "path")
+    assert line.get("d") == "M30 50 L100 50"
+    dots = [(dot.get("cx"), dot.get("cy")) for dot in elements(drawing, "circle")]
+    assert dots == [("60", "50"), ("100", "50")]
+
+
 def test_a_grid_crosses_out_what_is_masked():
     drawing = Drawing(100, "…")
     box = drawing.grid(50, 50, [[1, None], [0.5, 0]], side=10)
