@@ -67,10 +67,12 @@ def architecture() -> Drawing:
     scores = _scores(drawing, 158, 258)
     alpha = drawing.grid(281, 136, example.alpha, side=_SIDE)
     drawing.text(281, 30, "*α*: softmax\ndown each column")
-    _outline(drawing, alpha, _SIDE, alpha.height)
+    column = Rectangle(alpha.left[0] + _SIDE / 2, alpha.y, _SIDE, alpha.height)
+    drawing.outline(column, "ink")
     rows = drawing.grid(281, 380, example.beta_rows, side=_SIDE)
     drawing.text(281, 274, "softmax\nalong each row")
-    _outline(drawing, rows, rows.width, _SIDE)
+    row = Rectangle(rows.x, rows.top[1] + _SIDE / 2, rows.width, _SIDE)
+    drawing.outline(row, "ink")
     for grid in (alpha, rows):
         drawing.arrow(scores.right, (217, scores.y), (217, grid.y), grid.left)
 
@@ -78,8 +80,8 @@ def architecture() -> Drawing:
     drawing.arrow(rows.bottom, beta.top)
     drawing.text(289, 473, "mean", "muted", anchor="start")
     drawing.text(beta.left[0] - 14, 502, "*β*")
-    for column, (word, weight) in enumerate(zip(_QUESTION, example.beta, strict=True)):
-        x = 281 + (column - 1) * 38
+    for place, (word, weight) in enumerate(zip(_QUESTION, example.beta, strict=True)):
+        x = 281 + (place - 1) * 38
         drawing.text(x, 532, word, "query")
         drawing.text(x, 550, f"{weight:.2f}")
 
@@ -117,15 +119,6 @@ def _scores(drawing: Drawing, x: float, y: float) -> Rectangle:
         drawing.arrow((place, gru.bottom[1]), (place, top), role="query")
     drawing.text(x, grid.bottom[1] + 16, "*M*_{it} = *h*_i · *u*_t")
     return grid
-
-
-def _outline(drawing: Drawing, grid: Rectangle, width: float, height: float) -> None:
-    """A line around the first column or row of a matrix, over which a softmax runs."""
-    left, top = grid.left[0], grid.top[1]
-    right, bottom = left + width, top + height
-    drawing.line(
-        (left, top), (right, top), (right, bottom), (left, bottom), (left, top), width=2
-    )
 
 
 def _pointer(drawing: Drawing, grid: Rectangle, weights: Sequence[float]) -> None:
