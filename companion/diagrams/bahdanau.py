@@ -35,13 +35,13 @@ def architecture() -> Drawing:
     drawing = Drawing(
         436,
         "Bahdanau's model translates “one hundred and eighty” and is about to predict"
-        " “quatre”, the second target token. A forward and a backward encoder read the"
-        " source, and their two states at position j make h_j. The previous decoder"
-        " state, s_{i−1}, is the query: it is compared with every h_j, which gives the"
-        " weights α_ij, drawn as lines of different thickness; that of “eighty” is the"
-        " thickest. The weighted average of the h_j is the context vector c_i. From"
-        " s_{i−1}, the previous token y_{i−1} and c_i, one decoder step computes the"
-        " probabilities of the token y_i and the next state s_i.",
+        " “quatre”; the states of a forward and a backward encoder at source position j"
+        " make h_j. The query, the previous decoder state s_{i−1}, is compared with every"
+        " h_j, which gives the weights α_ij, drawn as lines as thick as the weights, the"
+        " thickest from “eighty”. The average of the h_j, weighted by them, is the"
+        " context vector c_i. From s_{i−1}, the previous token y_{i−1} and c_i, one"
+        " decoder step computes the probabilities of the token y_i and the next state"
+        " s_i.",
     )
     tops = _encode(drawing)
     context = drawing.box(240, 190, 60, 36, "*c*_i", "value")
@@ -51,7 +51,7 @@ def architecture() -> Drawing:
         zip(_COLUMNS, _softmax(_SCORES), strict=True), 1
     ):
         drawing.flow((x, tops), context.bottom, "key", 0.8 + 10 * weight)
-        drawing.dot(x, tops - 18, 4, "query")
+        drawing.dot(x, tops - 18, 3.5, "query")
         side = 20 if x > context.x else -20
         drawing.text(x + side, tops - 36, f"*α*_{{i{number}}}", "key")
     drawing.line(
@@ -108,7 +108,7 @@ def additive_network() -> Drawing:
         190,
         "The score of additive attention. The query s_{i−1}, of dimension n, is"
         " multiplied by the matrix W_a, and the encoder state h_j, of dimension 2n, by"
-        " U_a. Both products have dimension n′. Their sum passes through a tanh, and the"
+        " U_a; both products have dimension n′. Their sum passes through a tanh, and the"
         " dot product with the vector v_a is the score e_ij, one number. U_a h_j is"
         " computed once for the whole source, W_a s_{i−1} once at each step.",
     )
@@ -147,7 +147,7 @@ def circle() -> Drawing:
     drawing = Drawing(
         288,
         "The order of one decoder step. The state s_{i−1} is compared with every encoder"
-        " state h_j, and a softmax gives the weights α_i. The weighted average of the h_j"
+        " state h_j, a softmax gives the weights α_i, and the weighted average of the h_j"
         " is the context c_i. From c_i, y_{i−1} and s_{i−1} the GRU computes the state s_i,"
         " which is the query of the next step. An arrow from s_i back to α_i is crossed"
         " out: s_i depends on α_i and cannot be its query.",
@@ -186,12 +186,13 @@ def location_sensitive() -> Drawing:
     """
     drawing = Drawing(
         370,
-        "Location-sensitive attention over the source “six two six one six two”. The"
-        " previous weights lie on the second token. A filter F is convolved with them and"
-        " gives features f_i, which are large at the third. They are added to the content"
-        " terms W_a s_{i−1} and U_a h_j, before tanh, v_a and softmax. The query matches"
-        " “six”. With the features nearly all weight is on the “six” after the last"
-        " position; without them, the three “six” have the same weight.",
+        "Location-sensitive attention over the source “six two six one six two”, with a"
+        " query that matches “six”. The previous weights are largest at the second token,"
+        " and a convolution of them with the filter F gives features f_i, which are"
+        " largest at the third. They are added to the content terms W_a s_{i−1} and U_a"
+        " h_j, before tanh, v_a and softmax. With the features nearly all"
+        " weight is on the “six” after the last position; without them, the three “six”"
+        " have the same weight.",
     )
     previous = _softmax(_PREVIOUS_SCORES)
     features = _convolve(previous)

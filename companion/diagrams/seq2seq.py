@@ -94,7 +94,7 @@ def teacher_forcing() -> Drawing:
         352,
         "A decoder in training and at inference. In training it reads the ground-truth"
         " tokens “<bos> cent quatre vingts” whatever it has predicted, so that its one"
-        " wrong prediction, “mille”, has no consequences. At inference it reads its own"
+        " wrong prediction, “mille”, does not change what it reads next. At inference it reads its own"
         " predictions, and after the wrong “mille” it continues with “quatre vingts”,"
         " which fits “cent mille” but not the source.",
     )
@@ -220,8 +220,8 @@ def _squeeze(drawing: Drawing, x: float, sentence: str) -> None:
         drawing.flow((x + 9 * offset, 139), end, "key", width=1)
     lines = fill(sentence, 30)
     drawing.text(x, 170 + 8.4 * lines.count("\n"), lines)
-    share = _DIMENSION / count
-    drawing.text(x, 258, f"{count} words: {share:g} components each", "muted")
+    for_each = _DIMENSION / count
+    drawing.text(x, 258, f"{count} words: {for_each:g} components each", "muted")
 
 
 def gru_cell() -> Drawing:
@@ -370,10 +370,10 @@ def beam_tree() -> Drawing:
     best, greedy = kept[-_BEAM], _search(1)[1][-1]
     drawing = Drawing(
         440,
-        f"A tree of the hypotheses of a beam search of width {_BEAM} over three time"
-        " steps. Each node is a token with the probability of the whole path to it, and"
-        " each branch has the probability of the next token. At each step the two most"
-        f" probable nodes are kept. Greedy search follows {' '.join(greedy.tokens)}, with"
+        f"A tree of the hypotheses of a beam search of width {_BEAM}: at each of three"
+        " time steps the two most probable nodes are kept. Each node is a token with the"
+        " probability of the whole path to it, and each branch has the probability of the"
+        f" next token. Greedy search follows {' '.join(greedy.tokens)}, with"
         f" probability {greedy.probability:.3g}. The beam search finds"
         f" {' '.join(best.tokens)}, with {best.probability:.3g}, although its first token"
         " was less probable.",
