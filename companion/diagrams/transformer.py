@@ -157,7 +157,7 @@ def scaled_dot_product() -> Drawing:
     shapes = ("(*n*, *d*_k)", "(*n*, *n*)", "(*n*, *n*)", "(*n*, *n*)", "(*n*, *d*_v)")
     roles: tuple[Role, ...] = ("query", "ink", "ink", "ink", "value")
     for grid, name, shape, role in zip(rows, names, shapes, roles, strict=True):
-        _outline(drawing, Rectangle(grid.x, grid.y + _SIDE / 2, grid.width, _SIDE))
+        drawing.outline(Rectangle(grid.x, grid.y + _SIDE / 2, grid.width, _SIDE))
         drawing.text(grid.x, 210, name, role)
         drawing.text(grid.x, 228, shape, "muted")
     drawing.text(114, 250, "*QK*^⊤ / √*d*_k", "muted")
@@ -370,21 +370,6 @@ def _masked(shades: list[list[float]], mask: Tensor) -> list[list[float | None]]
         [shade if allowed else None for shade, allowed in zip(*row, strict=True)]
         for row in zip(shades, mask.tolist(), strict=True)
     ]
-
-
-def _outline(drawing: Drawing, box: Rectangle) -> None:
-    """A rectangle around what the reader is to follow."""
-    left, right = box.left[0], box.right[0]
-    top, bottom = box.top[1], box.bottom[1]
-    drawing.line(
-        (left, top),
-        (right, top),
-        (right, bottom),
-        (left, bottom),
-        (left, top - 1),
-        role="query",
-        width=2,
-    )
 
 
 def _projection(drawing: Drawing, x: float, role: Role, letter: str) -> list[Rectangle]:

@@ -143,6 +143,15 @@ def test_a_query_is_compared_with_keys_at_its_own_height():
     assert dots == [("60", "50"), ("100", "50")]
 
 
+def test_an_outline_hides_nothing():
+    drawing = Drawing(100, "…")
+    drawing.outline(drawing.grid(50, 50, [[1, 0]]))
+    *_, outline = elements(drawing, "rect")
+    assert outline.get("fill") == "none"
+    place = [outline.get(name) for name in ("x", "y", "width", "height")]
+    assert place == ["34", "42", "32", "16"]
+
+
 def test_a_grid_crosses_out_what_is_masked():
     drawing = Drawing(100, "…")
     box = drawing.grid(50, 50, [[1, None], [0.5, 0]], side=10)
