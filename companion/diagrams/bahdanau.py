@@ -1,4 +1,4 @@
-"""The drawings of chapter 2: Bahdanau's model, its score, and location-sensitive attention."""
+"""The drawings of chapter 2: Bahdanau's model, its score, and its use of location."""
 
 from collections.abc import Sequence
 from math import exp, tanh
@@ -10,8 +10,8 @@ _SCORES = (0.0, 1.4, 0.6, 3.2)  # of the source tokens, when “quatre” is pre
 _COLUMNS = (142, 240, 338, 436)  # of the source tokens
 _STATE = (60, 34)  # width and height of a hidden state's box
 
-#: A source that repeats itself. The decoder has just attended to its second token, and its
-#: query matches "six".
+#: A source that repeats itself. The decoder has just attended to its second token, and
+#: its query matches "six".
 _REPEATED = ("six", "two", "six", "one", "six", "two")
 _PREVIOUS_SCORES = (1.0, 4.0, 1.0, 0.0, 0.0, 0.0)
 _CONTENT = {"six": 1.0, "two": -1.0, "one": -1.0}  # W_a s_{i−1} + U_a h_j
@@ -24,7 +24,7 @@ _MIDDLE, _SIDE = (
 
 
 def architecture() -> Drawing:
-    """A bidirectional encoder, and one step of a decoder that attends to all its states.
+    """A bidirectional encoder, and a decoder step that attends to all its states.
 
     Source: Bahdanau et al. 2015, figure 1, redrawn, with the output of appendix A.2.2.
 
@@ -35,13 +35,13 @@ def architecture() -> Drawing:
     drawing = Drawing(
         436,
         "Bahdanau's model translates “one hundred and eighty” and is about to predict"
-        " “quatre”; the states of a forward and a backward encoder at source position j"
-        " make h_j. The query, the previous decoder state s_{i−1}, is compared with every"
-        " h_j, which gives the weights α_ij, drawn as lines as thick as the weights, the"
-        " thickest from “eighty”. The average of the h_j, weighted by them, is the"
-        " context vector c_i. From s_{i−1}, the previous token y_{i−1} and c_i, one"
-        " decoder step computes the probabilities of the token y_i and the next state"
-        " s_i.",
+        " “quatre”; the states of a forward and a backward encoder at source position"
+        " j make h_j. The query, the previous decoder state s_{i−1}, is compared with"
+        " every h_j, which gives the weights α_ij, drawn as lines as thick as the"
+        " weights, the thickest from “eighty”. The average of the h_j, weighted by"
+        " them, is the context vector c_i. From s_{i−1}, the previous token y_{i−1}"
+        " and c_i, one decoder step computes the probabilities of the token y_i and"
+        " the next state s_i.",
     )
     tops = _encode(drawing)
     context = drawing.box(240, 190, 60, 36, "*c*_i", "value")
@@ -80,7 +80,7 @@ def _encode(drawing: Drawing) -> float:
 
 
 def _step(drawing: Drawing, query: Rectangle, context: Rectangle) -> None:
-    """The decoder's step from its previous state, the previous token and the context."""
+    """One step from its previous state, the previous token and the context."""
     drawing.frame(144, 8, 336, 128)
     drawing.text(240, 23, "decoder step", "muted", bold=True)
     output = drawing.box(240, 52, 150, 30, "maxout, softmax")
@@ -107,10 +107,10 @@ def additive_network() -> Drawing:
     drawing = Drawing(
         190,
         "The score of additive attention. The query s_{i−1}, of dimension n, is"
-        " multiplied by the matrix W_a, and the encoder state h_j, of dimension 2n, by"
-        " U_a; both products have dimension n′. Their sum passes through a tanh, and the"
-        " dot product with the vector v_a is the score e_ij, one number. U_a h_j is"
-        " computed once for the whole source, W_a s_{i−1} once at each step.",
+        " multiplied by the matrix W_a, and the encoder state h_j, of dimension 2n,"
+        " by U_a; both products have dimension n′. Their sum passes through a tanh,"
+        " and the dot product with the vector v_a is the score e_ij, one number. U_a"
+        " h_j is computed once for the whole source, W_a s_{i−1} once at each step.",
     )
     query = drawing.box(38, 56, 56, 34, "*s*_{i−1}", "query")
     key = drawing.box(38, 134, 56, 34, "*h*_j", "key")
@@ -146,11 +146,12 @@ def circle() -> Drawing:
     """
     drawing = Drawing(
         288,
-        "The order of one decoder step. The state s_{i−1} is compared with every encoder"
-        " state h_j, a softmax gives the weights α_i, and the weighted average of the h_j"
-        " is the context c_i. From c_i, y_{i−1} and s_{i−1} the GRU computes the state s_i,"
-        " which is the query of the next step. An arrow from s_i back to α_i is crossed"
-        " out: s_i depends on α_i and cannot be its query.",
+        "The order of one decoder step. The state s_{i−1} is compared with every"
+        " encoder state h_j, a softmax gives the weights α_i, and the weighted"
+        " average of the h_j is the context c_i. From c_i, y_{i−1} and s_{i−1} the"
+        " GRU computes the state s_i, which is the query of the next step. An arrow"
+        " from s_i back to α_i is crossed out: s_i depends on α_i and cannot be its"
+        " query.",
     )
     query = drawing.box(116, 60, *_STATE, "*s*_{i−1}", "query")
     weights = drawing.grid(370, 60, [_softmax(_SCORES)], "key", side=20)
@@ -186,13 +187,13 @@ def location_sensitive() -> Drawing:
     """
     drawing = Drawing(
         370,
-        "Location-sensitive attention over the source “six two six one six two”, with a"
-        " query that matches “six”. The previous weights are largest at the second token,"
-        " and a convolution of them with the filter F gives features f_i, which are"
-        " largest at the third. They are added to the content terms W_a s_{i−1} and U_a"
-        " h_j, before tanh, v_a and softmax. With the features nearly all"
-        " weight is on the “six” after the last position; without them, the three “six”"
-        " have the same weight.",
+        "Location-sensitive attention over the source “six two six one six two”, with"
+        " a query that matches “six”. The previous weights are largest at the second"
+        " token, and a convolution of them with the filter F gives features f_i,"
+        " which are largest at the third. They are added to the content terms W_a"
+        " s_{i−1} and U_a h_j, before tanh, v_a and softmax. With the features nearly"
+        " all weight is on the “six” after the last position; without them, the three"
+        " “six” have the same weight.",
     )
     previous = _softmax(_PREVIOUS_SCORES)
     features = _convolve(previous)

@@ -11,7 +11,7 @@ _STATE = (60, 34)  # width and height of a hidden state's box
 _SOURCE = ("one", "hundred", "and", "eighty")
 _TARGET = ("cent", "quatre", "vingts", "<eos>")
 
-#: Two sentences of 5 and of 25 words, and the dimension of the vector that must hold either.
+#: Sentences of 5 and of 25 words, and the dimension of the vector that holds either.
 _SHORT = "a dog runs on grass"
 _LONG = (
     "a brown dog with a red collar runs on the wet grass behind two children who are"
@@ -44,13 +44,13 @@ def encoder_decoder() -> Drawing:
     """
     drawing = Drawing(
         406,
-        "An encoder–decoder that translates “one hundred and eighty” into “cent quatre"
-        " vingts”. The encoder's hidden states h_1 to h_4 read one source token each, and"
-        " the last of them alone gives the vector c. The decoder's first state is made of"
-        " c, and every later one of the state before, the previous target token and c; a"
-        " softmax over each predicts the next token, up to the end of the sentence. The"
-        " previous token is the ground truth in training, otherwise the decoder's own"
-        " prediction.",
+        "An encoder–decoder that translates “one hundred and eighty” into “cent"
+        " quatre vingts”. The encoder's hidden states h_1 to h_4 read one source"
+        " token each, and the last of them alone gives the vector c. The decoder's"
+        " first state is made of c, and every later one of the state before, the"
+        " previous target token and c; a softmax over each predicts the next token,"
+        " up to the end of the sentence. The previous token is the ground truth in"
+        " training, otherwise the decoder's own prediction.",
     )
     columns = [44 + 98 * number for number in range(5)]
     encoder = drawing.chain(columns[1:], 332, _STATE, _names("*h*", 1, 4), "key")
@@ -92,11 +92,12 @@ def teacher_forcing() -> Drawing:
     """
     drawing = Drawing(
         352,
-        "A decoder in training and at inference. In training it reads the ground-truth"
-        " tokens “<bos> cent quatre vingts” whatever it has predicted, so that its one"
-        " wrong prediction, “mille”, does not change what it reads next. At inference it reads its own"
-        " predictions, and after the wrong “mille” it continues with “quatre vingts”,"
-        " which fits “cent mille” but not the source.",
+        "A decoder in training and at inference. In training it reads the"
+        " ground-truth tokens “<bos> cent quatre vingts” whatever it has predicted,"
+        " so that its one wrong prediction, “mille”, does not change what it reads"
+        " next. At inference it reads its own predictions, and after the wrong"
+        " “mille” it continues with “quatre vingts”, which fits “cent mille” but not"
+        " the source.",
     )
     decoder = _decode(drawing, 18, ("cent", "mille", "vingts", "<eos>"))
     drawing.text(12, 18, "training: teacher forcing", anchor="start", bold=True)
@@ -139,7 +140,7 @@ def _feed_back(
 
 
 def sutskever() -> Drawing:
-    """A deep LSTM that reads the source in reverse, and one that continues from its states.
+    """A deep LSTM that reads the source in reverse, and one that continues from it.
 
     Source: Sutskever et al. 2014, figure 1 and section 3.3; two layers instead of four.
 
@@ -149,11 +150,11 @@ def sutskever() -> Drawing:
     """
     drawing = Drawing(
         270,
-        "Two LSTMs of two layers each. The encoder reads the source “ninety seven” from"
-        " its last token to its first. The decoder starts from the last hidden state h"
-        " and cell state c of each layer, reads the previous target tokens, “<bos> quatre"
-        " vingt dix sept”, and predicts “quatre vingt dix sept <eos>”. It receives"
-        " nothing else of the source.",
+        "Two LSTMs of two layers each. The encoder reads the source “ninety seven”"
+        " from its last token to its first. The decoder starts from the last hidden"
+        " state h and cell state c of each layer, reads the previous target tokens,"
+        " “<bos> quatre vingt dix sept”, and predicts “quatre vingt dix sept <eos>”."
+        " It receives nothing else of the source.",
     )
     columns = [84 + 60 * number for number in range(7)]
     source, target = columns[:2], columns[2:]
@@ -225,10 +226,10 @@ def _squeeze(drawing: Drawing, x: float, sentence: str) -> None:
 
 
 def gru_cell() -> Drawing:
-    """A gated recurrent unit: reset gate, update gate, candidate state, and the new state.
+    """A gated recurrent unit: reset gate, update gate, candidate and new state.
 
-    Source: Cho et al. 2014, figure 2, with PyTorch's conventions: the reset gate r stands
-    after the matrix U_n, and the update gate z keeps the old state.
+    Source: Cho et al. 2014, figure 2, with PyTorch's conventions: the reset gate r
+    stands after the matrix U_n, and the update gate z keeps the old state.
 
     Example:
         >>> gru_cell().height
@@ -236,10 +237,10 @@ def gru_cell() -> Drawing:
     """
     drawing = Drawing(
         364,
-        "A GRU cell. The update gate z and the reset gate r are sigmoids of the input x_t"
-        " and the old state h_{t−1}. The candidate state n is a tanh of x_t and of r times"
-        " U_n h_{t−1}. The new state h_t is the sum of z times h_{t−1} and 1 − z times"
-        " n, all element by element.",
+        "A GRU cell. The update gate z and the reset gate r are sigmoids of the input"
+        " x_t and the old state h_{t−1}. The candidate state n is a tanh of x_t and"
+        " of r times U_n h_{t−1}. The new state h_t is the sum of z times h_{t−1} and"
+        " 1 − z times n, all element by element.",
     )
     cell = _Cell(drawing)
     keep, add = cell.update("*h*", "key", 90, 372)
@@ -270,7 +271,7 @@ def gru_cell() -> Drawing:
 
 
 def lstm_cell() -> Drawing:
-    """A long short-term memory: forget, input and output gate, cell state and hidden state.
+    """A long short-term memory: its gates, its cell state and its hidden state.
 
     Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 
@@ -331,7 +332,7 @@ class _Cell:
         return self.drawing.circle(x, y, radius, operation, "ink")
 
     def layer(self, x: float, function: str, name: str, purpose: str) -> Rectangle:
-        """A linear layer and its activation function, with the name of what it computes."""
+        """A linear layer and its activation function, named after what it computes."""
         self.drawing.text(x + 8, 174, name, anchor="start")
         self.drawing.text(x + 7, 258, purpose, "muted", "start")
         return self.drawing.circle(x, 206, 20, function)
@@ -371,12 +372,12 @@ def beam_tree() -> Drawing:
     drawing = Drawing(
         440,
         f"A tree of the hypotheses of a beam search of width {_BEAM}: at each of three"
-        " time steps the two most probable nodes are kept. Each node is a token with the"
-        " probability of the whole path to it, and each branch has the probability of the"
-        f" next token. Greedy search follows {' '.join(greedy.tokens)}, with"
-        f" probability {greedy.probability:.3g}. The beam search finds"
-        f" {' '.join(best.tokens)}, with {best.probability:.3g}, although its first token"
-        " was less probable.",
+        " time steps the two most probable nodes are kept. Each node is a token with"
+        " the probability of the whole path to it, and each branch has the"
+        " probability of the next token. Greedy search follows"
+        f" {' '.join(greedy.tokens)}, with probability {greedy.probability:.3g}. The"
+        f" beam search finds {' '.join(best.tokens)}, with {best.probability:.3g},"
+        " although its first token was less probable.",
     )
     for step, x in enumerate(_COLUMNS[1:], 1):
         drawing.text(x, 18, f"step {step}", "muted")
@@ -405,7 +406,7 @@ class _Hypothesis(NamedTuple):
 
 
 def _search(width: int) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
-    """A beam search for three tokens: the hypotheses that it tries, and those that it keeps."""
+    """A beam search for three tokens: all that it tries, and what it keeps."""
     beam = [_Hypothesis("S", 1.0)]
     tried, kept = list(beam), list(beam)
     for _ in range(3):
@@ -420,7 +421,7 @@ def _search(width: int) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
 
 
 def _places(prefixes: Sequence[str]) -> dict[str, Point]:
-    """Where the nodes of a tree stand: leaves in rows, others halfway between children."""
+    """Where the nodes stand: leaves in rows, others halfway between children."""
     parents = {prefix[:-1] for prefix in prefixes if len(prefix) > 1}
     leaves = sorted(set(prefixes) - parents)
     rows = {leaf: 60.0 + 57 * number for number, leaf in enumerate(leaves)}
