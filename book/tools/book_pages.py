@@ -52,10 +52,11 @@ def name_boxes(app, doctree):
     "Definition." or "Common mistake." is a callout.
     """
     for quotation in doctree.findall(nodes.block_quote):
-        section, first = quotation.parent, quotation.next_node(nodes.Text)
-        if isinstance(first.parent, nodes.strong) and first in CALLOUTS:
-            name = first.removesuffix(".").lower().replace(" ", "-")
-            quotation["classes"] += ["callout", name]
+        section, bold = quotation.parent, quotation.next_node(nodes.strong)
+        name = bold.astext() if bold else ""
+        if name in CALLOUTS and quotation.astext().startswith(name):
+            kind = name.removesuffix(".").lower().replace(" ", "-")
+            quotation["classes"] += ["callout", kind]
         elif section.index(quotation) == 1 and section.parent is doctree:
             quotation["classes"].append("at-a-glance")
 

@@ -370,17 +370,18 @@ def test_mathjax_is_complete(html):
 
 def test_what_sums_a_chapter_up_is_a_box_below_its_title(html):
     for page in html.glob("book/[0-9]*.html"):
-        text = page.read_text("utf-8")
-        title, box = text.index("</h1>"), text.index('<blockquote class="at-a-glance">')
-        assert title < box < text.index("<h2", title)
-        assert text.count("at-a-glance") == 1
-        description = re.search(r'name="description" content="([^"]*)"', text)[1]
+        head, article = page.read_text("utf-8").split("<article", 1)
+        title, box = article.index("</h1>"), article.index("at-a-glance")
+        assert title < box < article.index("<h2")
+        assert article.count("at-a-glance") == 1
+        description = re.search(r'name="description" content="([^"]*)"', head)[1]
         assert "min to read" not in description
 
 
 def test_definitions_and_common_mistakes_are_callouts():
     def quotation(first, *rest):
-        return nodes.block_quote("", nodes.paragraph("", "", first, *rest))
+        words = nodes.Text(""), first, *rest
+        return nodes.block_quote("", nodes.paragraph("", "", *words))
 
     def bold(words):
         return nodes.strong("", words)
@@ -390,6 +391,7 @@ def test_definitions_and_common_mistakes_are_callouts():
         quotation(bold("Common mistake."), nodes.Text(" No mask.")),
         quotation(bold("Attention"), nodes.Text(" is all you need.")),
         quotation(nodes.Text("Definition.")),
+        quotation(nodes.Text("See "), bold("Definition.")),
     ]
     page = new_document("page")
     page += nodes.section("", nodes.title("", "Title"), *quotations)
@@ -397,6 +399,7 @@ def test_definitions_and_common_mistakes_are_callouts():
     assert [quotation["classes"] for quotation in quotations] == [
         ["callout", "definition"],
         ["callout", "common-mistake"],
+        [],
         [],
         [],
     ]
