@@ -5,9 +5,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from companion.attention import ScaledDot, masks
+from companion.attention import masks
+from companion.attention.scores import ScaledDot
 from companion.diagrams.drawing import Drawing, Rectangle, Role
-from companion.layers import sinusoids
+from companion.layers.positional_encoding import sinusoids
 
 _WIDTH, _HEIGHT = 148, 32  # of a layer's box
 _COLUMNS = (84, 240, 396)  # the middles of three columns
