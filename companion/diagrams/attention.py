@@ -6,7 +6,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from companion.attention import Dot, masked_softmax
+from companion.attention.base import masked_softmax
+from companion.attention.scores import Dot
 from companion.diagrams.drawing import Drawing, Point, Rectangle, Role
 
 _QUERY = [[1.2, 0.7]]

@@ -75,7 +75,7 @@ def gumbel() -> Drawing:
         296,
         "A table of five positions. To the score of each, Gumbel noise is added, and the"
         " largest sum is a sample from the softmax of the scores. At a temperature of 2 a"
-        " softmax of the sums is nearly even, at 0.5 it is sharper, and at 0.1 it is"
+        " softmax of the sums is spread out, at 0.5 it is sharper, and at 0.1 it is"
         " nearly one-hot: its weight is on the largest sum, as in the argmax.",
     )
     columns = (
@@ -334,14 +334,8 @@ class _Captioner:
 
     def outline(self, region: int) -> None:
         """A frame around one region."""
-        x, y = self._centre(region)
-        corners = [
-            (x + a / 2, y + b / 2)
-            for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))
-        ]
-        self.drawing.line(
-            *(self._point(*corner) for corner in corners), width=2.5, role="value"
-        )
+        x, y = self._point(*self._centre(region))
+        self.drawing.outline(Rectangle(x, y, _SIDE, _SIDE), "value")
 
     def _centre(self, region: int) -> Point:
         row, column = divmod(region, _ROW)

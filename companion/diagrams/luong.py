@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from companion.attention import masked_softmax
+from companion.attention.base import masked_softmax
 from companion.diagrams.drawing import Drawing, Point, Rectangle
 
 _STATE = (50, 32)  # width and height of a state's box
