@@ -277,8 +277,8 @@ def positions() -> Drawing:
         "Sinusoidal positional encodings as clocks. A column is a position from 0 to 7, a"
         " row is a pair of dimensions. At position 0 all hands point up. From position to"
         " position the hand of the first row turns by 1 radian, that of the second by"
-        " 0.32, that of the third by 0.1, that of the fourth by 0.03. The hands of a"
-        " column together are the encoding of its position.",
+        " 0.32, that of the third by 0.1, that of the fourth by 0.03. The four hands of a"
+        " column are the first 8 of the 16 dimensions of its position's encoding.",
     )
     hands = sinusoids(torch.arange(8), 16).unflatten(-1, (8, 2))
     drawing.text(10, 22, "position", anchor="start")
@@ -294,7 +294,7 @@ def positions() -> Drawing:
         frequency = 10000 ** (-2 * pair / 16)
         drawing.text(10, 64 + 48 * pair, f"ω_{pair} = {frequency:.2g}", anchor="start")
     drawing.frame(332, 8, 378, 234)
-    drawing.text(355, 250, "*PE*(5)")
+    drawing.text(468, 250, "*PE*(5), 8 of its 16 dimensions", anchor="end")
     drawing.text(10, 272, "horizontal: sin(*pos* · ω_i)", "muted", anchor="start")
     drawing.text(468, 272, "vertical: cos(*pos* · ω_i)", "muted", anchor="end")
     return drawing
