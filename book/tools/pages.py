@@ -15,10 +15,10 @@ from stamp import ROOT
 from companion.visualization.explorer import PERCENT
 
 ARTICLE = "//article[contains(@class, 'bd-article')]"
-# Marks beside headings, the links to the downloads themselves, lists of pages that the theme hides, and the
-# cells that install the package in Colab.
+# Marks beside headings, links to source code, those to the downloads themselves, lists of pages that the theme
+# hides, and the cells that install the package in Colab.
 SUPERFLUOUS = (
-    ".//a[@class='headerlink']"
+    ".//a[@class='headerlink' or span[@class='viewcode-link']]"
     " | .//div[contains(@class, 'downloads') or contains(@class, 'toctree-wrapper')]"
     " | .//div[contains(@class, 'tag_hide-cell')][details/summary[normalize-space() = 'Setup']]"
 )
@@ -69,7 +69,8 @@ def contents() -> Iterator[tuple[str, str, str | None]]:
     yield "", toc["root"], None
     for part in toc["parts"]:
         for chapter in part["chapters"]:
-            yield part["caption"], chapter["file"], chapter.get("title")
+            for entry in (chapter, *chapter.get("sections", [])):
+                yield part["caption"], entry["file"], entry.get("title")
 
 
 def read_page(path: Path, title: str | None, part: str) -> Page:

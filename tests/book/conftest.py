@@ -10,7 +10,8 @@ from playwright.sync_api import sync_playwright
 
 from tests.conftest import ROOT
 
-sys.path.insert(0, str(ROOT / "book" / "tools"))
+TOOLS = ROOT / "book" / "tools"
+sys.path.insert(0, str(TOOLS))
 MATH_IS_SET = "() => !window.MathJax || MathJax.startup?.promise?.then(() => true)"  # or has none to set
 
 
@@ -23,6 +24,26 @@ def html():
             "the book is not built: run `make book` first, or `jupyter-book build . -W -n --keep-going`"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def build_small(tmp_path_factory):
+    """Build a book of a few files with some extensions, warnings being errors; its folder of pages."""
+
+    def build(extensions, **files):
+        source = tmp_path_factory.mktemp("small")
+        conf = f"import sys\nsys.path[:0] = [{str(TOOLS)!r}, {str(source)!r}]\n"
+        conf += f"extensions = {extensions}\nnb_execution_mode = 'off'\n"
+        for name, text in {"conf.py": conf, **files}.items():
+            path = source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        command = [sys.executable, "-m", "sphinx", "-qWE", source, source / "html"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return source / "html"
+
+    return build
 
 
 @pytest.fixture(scope="session")

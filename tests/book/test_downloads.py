@@ -112,11 +112,8 @@ def texts(epub):
 
 
 def names_of_pages():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    files = [
-        toc["root"],
-        *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"]),
-    ]
+    toc = (ROOT / "_toc.yml").read_text("utf-8")
+    files = re.findall(r"^[\s-]*(?:root|file): (\S+)", toc, re.MULTILINE)
     return [Path(file).stem for file in files]
 
 
