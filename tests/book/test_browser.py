@@ -55,6 +55,13 @@ MARKED = """() => [...document.querySelectorAll(
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
 
+SIZE = "picture => [picture.clientWidth, picture.clientHeight]"
+NATURAL_SIZE = """async picture => {
+    picture.loading = 'eager';
+    await picture.decode();
+    return [picture.naturalWidth, picture.naturalHeight];
+}"""
+
 
 @dataclass
 class Visit:
@@ -269,3 +276,14 @@ def test_figures_stay_on_white_in_the_dark(visit, html):
             "element => [getComputedStyle(element).filter, getComputedStyle(element).backgroundColor]"
         )
         assert style == ["none", "rgb(255, 255, 255)"]
+
+
+def test_figures_keep_their_shape_on_a_phone(visit, html):
+    """A figure of twice the resolution has its size in a style of its own."""
+    chapter = next(name for name in PAGES if re.match(r"book/\d", name))
+    page = visit((html / chapter).as_uri()).page
+    page.set_viewport_size({"width": PHONE, "height": 844})
+    for figure in page.locator("article figure img").all():
+        width, height = figure.evaluate(SIZE)
+        natural_width, natural_height = figure.evaluate(NATURAL_SIZE)
+        assert height == pytest.approx(width * natural_height / natural_width, abs=1)
