@@ -17,6 +17,9 @@ DRAWING = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
 WAITING = re.compile(
     r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))"
 )
+SIZE_OF_DRAWING = re.compile(
+    r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
+)
 PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
 
 
@@ -81,13 +84,24 @@ def drawn(classes, attributes, icons):
 
 
 def room(path):
-    """Attributes that reserve a picture's room, and let it wait until it is near.
+    """Attributes that reserve a picture's room, and let it wait until it is near."""
+    size = size_of(path)
+    if size is None:
+        return ""
+    width, height = size
+    return f'width="{width}" height="{height}" loading="lazy" decoding="async" '
+
+
+def size_of(path):
+    """The width and height of a PNG or SVG in pixels of the page, if it says so.
 
     A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two for each pixel of the page.
     """
-    if path.suffix != ".png":
-        return ""
-    with Image.open(path) as image:
-        density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
-        width, height = (size // density for size in image.size)
-    return f'width="{width}" height="{height}" loading="lazy" decoding="async" '
+    if path.suffix == ".svg":
+        found = SIZE_OF_DRAWING.search(path.read_text("utf-8"))
+        return found and found.groups()
+    if path.suffix == ".png":
+        with Image.open(path) as image:
+            density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
+            return tuple(size // density for size in image.size)
+    return None

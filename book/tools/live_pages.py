@@ -13,6 +13,17 @@ LIVE = {
         "live/stage.js",
         "live/translate.js",
     ),
+    "bench-figure": (
+        "bench/picture.css",
+        "bench/bench.css",
+        "bench/attention.js",
+        "bench/state.js",
+        "bench/drawing.js",
+        "bench/plane.js",
+        "bench/bars.js",
+        "bench/controls.js",
+        "bench/bench.js",
+    ),
 }
 
 

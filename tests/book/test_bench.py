@@ -1,0 +1,743 @@
+"""The attention bench: its numbers are the package's, and every reader can use it."""
+
+import itertools
+import re
+
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+from bench_pictures import FOLDER, SCRIPTS, pictures
+from light_pages import room
+
+from companion.attention import (
+    Additive,
+    Attention,
+    Bilinear,
+    Cosine,
+    Dot,
+    HardAttention,
+    LocalP,
+    ScaledDot,
+    masks,
+    one_hot,
+)
+from tests.book.conftest import MATH_IS_SET
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+EXAMPLES = [
+    "which-key-matches",
+    "average-or-sample",
+    "a-gaussian-window",
+    "sparse-patterns",
+]
+KEYS, PADDED = 6, 2
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+# What the bars say, by the names of their rows; the output is a point.
+IN_BARS = """bars => Object.fromEntries([...bars.querySelectorAll('.step')].map(step => [
+    step.classList[1],
+    step.matches('.output') ? step.dataset.value.split(' ')
+        : [...step.querySelectorAll('[data-value]')].map(column => column.dataset.value)
+]))"""
+DRAWN = f"""allChanges => allChanges.map(changes => {{
+    const state = benchState.first(changes);
+    return ({IN_BARS})(benchBars.draw(state, attention.attend(state)).drawn);
+}})"""
+SHOWN = f"() => ({IN_BARS})(document.querySelector('.bench svg.bars'))"
+
+
+# The numbers ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def numbers(browser):
+    """A page that has the scripts of the bench, but not the bench."""
+    page = browser.new_page()
+    for script in SCRIPTS:
+        page.add_script_tag(path=FOLDER / f"{script}.js")
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def parameters(numbers):
+    """The parameters of the scores, from the one place where they are written."""
+    return numbers.evaluate("attention.PARAMETERS")
+
+
+class Distance(Attention):
+    """Scores by a Gaussian kernel, the example of CONTRIBUTING."""
+
+    def score(self, query, key):
+        return -torch.cdist(query, key).square() / 2
+
+
+class Tempered(Attention):
+    """The scores of another attention, divided by a temperature."""
+
+    def __init__(self, attention, temperature):
+        super().__init__()
+        self.attention, self.temperature = attention, temperature
+
+    def project(self, source):
+        return self.attention.project(source)
+
+    def score(self, query, key):
+        return self.attention.score(query, key) / self.temperature
+
+
+class Centred(LocalP):
+    """A Gaussian window around a given position, which counts from 1."""
+
+    def __init__(self, attention, radius, centre):
+        super().__init__(attention, radius, 2)
+        self.middle = centre - 1
+
+    def centre(self, query, lengths, query_position=None):
+        return torch.full(query.shape[:-1], self.middle, dtype=torch.float64)
+
+
+def package_score(name, parameters):
+    """The package's attention with a score of the bench."""
+    if name in parameters:
+        kind = {"bilinear": Bilinear, "additive": Additive}[name]
+        found = {
+            key if key == "v" else f"{key}.weight": torch.tensor(
+                value, dtype=torch.float64
+            )
+            for key, value in parameters[name].items()
+        }
+        sizes = (2, 2, len(found["v"])) if "v" in found else (2, 2)
+        attention = kind(*sizes).double()
+        attention.load_state_dict(found)
+        return attention
+    return {"dot": Dot, "scaled": ScaledDot, "cosine": Cosine, "distance": Distance}[
+        name
+    ]()
+
+
+def package_mask(state):
+    """The mask and the window of a state as one of the package's masks."""
+    position = torch.tensor([state["position"] - 1])
+    rules = {"local": masks.local, "atrous": masks.atrous, "strided": masks.strided}
+    rules["fixed"] = masks.fixed
+    mask = torch.ones(1, KEYS, dtype=torch.bool)
+    if state["window"] in rules:
+        rule = rules[state["window"]](state["size"])
+        mask = mask & masks.visible_keys(rule, position, KEYS)
+    if state["mask"] == "causal":
+        mask = mask & masks.visible_keys(masks.causal(), position, KEYS)
+    if state["mask"] == "padding":
+        mask = mask & (torch.arange(KEYS) < KEYS - PADDED)
+    return mask
+
+
+@torch.no_grad()
+def package_numbers(state, parameters):
+    """Scores, weights, most probable key and soft output of a state, by the package."""
+    plain = package_score(state["score"], parameters)
+    attention = Tempered(plain, state["temperature"])
+    if state["window"] == "gaussian":
+        attention = Centred(attention, state["size"], state["centre"])
+    attention = attention.double()
+    query = torch.tensor([state["query"]], dtype=torch.float64)
+    source = torch.tensor(state["keys"], dtype=torch.float64)
+    key, value = attention.project(source)
+    mask = package_mask(state)
+    context, weights = attention.attend(query, key, value, mask)
+    largest = weights
+    if state["window"] != "gaussian":
+        largest = HardAttention(attention).eval()(query, key, mask).weights
+    return plain.score(query, key)[0], weights[0], largest[0], context[0]
+
+
+SCORES = ["dot", "scaled", "cosine", "bilinear", "additive", "distance"]
+WINDOWS = ["local", "atrous", "strided", "fixed", "gaussian"]
+POINTS = [[-1.9, 0.3], [0, 0], [1, 1.25], [0.4, -2], [2, 2], [-0.35, -0.7]]
+PLACES = [
+    {"query": [1, 0.5], "position": 4, "centre": 3.5},
+    {"query": [-1.2, 0.73], "position": 1, "centre": 1},
+    {"query": [0, 0], "position": 6, "centre": 5.3, "keys": POINTS},
+]
+
+
+def grid(score, first):
+    """Every mask with every window, temperature, choice and place, for one score."""
+    windows = [("all", 2), *itertools.product(WINDOWS, (1, 3))]
+    settings = itertools.product(
+        ["none", "padding", "causal"], windows, (0.3, 1, 4), ["soft", "hard"], PLACES
+    )
+    for mask, (window, size), temperature, choice, place in settings:
+        if not (window == "gaussian" and choice == "hard"):
+            chosen = {"score": score, "mask": mask, "window": window, "size": size}
+            chosen |= {"temperature": temperature, "choice": choice}
+            yield first | chosen | place
+
+
+def close(found, expected):
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    found = torch.tensor([float(x) for x in found], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_numbers_are_those_of_the_package(score, numbers, parameters):
+    states = list(grid(score, numbers.evaluate("benchState.first()")))
+    assert len(states) > 500
+    for state, shown in zip(states, numbers.evaluate(DRAWN, states), strict=True):
+        scores, weights, largest, context = package_numbers(state, parameters)
+        close(shown["scores"], scores)
+        close(shown["weights"], weights)
+        for j, left in enumerate(shown["logits"]):
+            if left == "masked":
+                assert weights[j] == 0
+            else:
+                close([left], [scores[j] / state["temperature"]])
+        if state["choice"] == "soft":
+            close(shown["output"], context)
+        else:
+            sampled = [float(x) for x in shown["sampled"]]
+            assert sum(sampled) == float(largest.any())
+            close(shown["output"], torch.tensor(sampled).double() @ source(state))
+
+
+def source(state):
+    return torch.tensor(state["keys"], dtype=torch.float64)
+
+
+def test_every_choice_of_the_bench_is_in_the_grid(numbers):
+    assert numbers.evaluate("Object.keys(attention.SCORES)") == SCORES
+    assert numbers.evaluate("Object.keys(attention.WINDOWS)") == ["all", *WINDOWS]
+    assert numbers.evaluate("Object.keys(attention.MASKS)") == [
+        "none",
+        "padding",
+        "causal",
+    ]
+    assert numbers.evaluate("attention.PADDED") == PADDED
+
+
+def test_samples_are_those_of_the_package_for_the_same_random_times(
+    numbers, parameters
+):
+    state = numbers.evaluate("benchState.first({choice: 'hard', temperature: 2})")
+    seeds = range(1, 1000)
+    found = numbers.evaluate(
+        """([state, seeds]) => seeds.map(seed => {
+            const result = attention.attend({...state, seed});
+            return [result.sampled, result.largest, attention.clocks(seed, 6)];
+        })""",
+        [state, list(seeds)],
+    )
+    _, weights, largest, _ = package_numbers(state, parameters)
+    counts = torch.zeros(KEYS)
+    for sampled, most, clocks in found:
+        counts[sampled] += 1
+        assert most == largest.argmax()
+        expected = one_hot(weights / torch.tensor(clocks, dtype=torch.float64))
+        assert sampled == expected.argmax()
+    deviation = (weights * (1 - weights) / len(found)).sqrt()
+    assert ((counts / len(found) - weights).abs() < 4 * deviation).all()
+
+
+def test_a_query_without_any_key_gets_weights_and_output_of_zero(numbers):
+    changes = {"mask": "padding", "window": "local", "size": 1, "position": 6}
+    for choice in ("soft", "hard"):
+        (shown,) = numbers.evaluate(DRAWN, [changes | {"choice": choice, "size": 1}])
+        # Key 5 is next to the query, but is padding.
+        assert shown["logits"] == ["masked"] * KEYS
+        assert shown["weights"] == ["0"] * KEYS
+        assert shown["output"] == ["0", "0"]
+
+
+def test_an_address_brings_back_every_state(numbers):
+    states = [*itertools.islice(grid("cosine", {"keys": POINTS, "seed": 7}), 0, 300, 7)]
+    there_and_back = """states => states.map(state => {
+        const address = benchState.write(state);
+        return [address, benchState.read(`#${address}`)];
+    })"""
+    for state, (address, found) in zip(
+        states, numbers.evaluate(there_and_back, states), strict=True
+    ):
+        assert found == {"state": state, "wrong": []}
+        assert re.fullmatch(r"[\w=&.,;-]*", address)
+
+
+HOSTILE = {
+    "score=<img src=x onerror=alert(1)>": ["score"],
+    "score=%3Cscript%3Ealert(1)%3C/script%3E&mask=causal": ["score"],
+    "__proto__=1&constructor=2&toString=3": ["an unknown name"],
+    "score=__proto__&mask=constructor&window=toString": ["score", "mask", "window"],
+    "temperature=0": ["temperature"],
+    "temperature=1e3&size=9&position=2.5&seed=-1": [
+        "temperature",
+        "size",
+        "position",
+        "seed",
+    ],
+    "temperature=NaN&centre=Infinity&position=0": ["temperature", "centre", "position"],
+    "query=1&keys=1,2;3,4": ["query", "keys"],
+    "query=1,9&keys=1,1;1,1;1,1;1,1;1,1;1,a": ["query", "keys"],
+    "query=1,1,1": ["query"],
+    "choice=hard&window=gaussian": ["choice"],
+    "=": ["an unknown name"],
+    "score=%E0%A4%A": ["score"],
+    f"query={'9' * 10000}": ["query"],
+}
+
+
+@pytest.mark.parametrize("address", HOSTILE)
+def test_what_an_address_gets_wrong_is_named_and_ignored(address, numbers):
+    found = numbers.evaluate("address => benchState.read('#' + address)", address)
+    first = numbers.evaluate("benchState.first()")
+    assert found["wrong"] == HOSTILE[address]
+    right = {
+        "mask": "causal" if "mask=causal" in address else "none",
+        "window": "gaussian" if "window=gaussian" in address else "all",
+    }
+    assert found["state"] == first | right
+
+
+# The page ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_bench(browser, html):
+    """Open the page from the disk; at the end, it must have asked and complained of nothing."""
+    contexts, requests, complaints = [], [], []
+
+    def listen(page):
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text)
+                if said.type in ("error", "warning")
+                else None
+            ),
+        )
+
+    def open_page(address="", **options):
+        context = browser.new_context(
+            **{"viewport": DESKTOP, "reduced_motion": "reduce"} | options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        listen(page)
+        page.goto(f"{(html / 'book' / 'bench.html').as_uri()}{address}")
+        if options.get("java_script_enabled", True):
+            page.wait_for_function(MATH_IS_SET)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+    assert requests
+    assert all(url.startswith((html.as_uri(), "data:", "blob:")) for url in requests)
+
+
+def handle(page, name):
+    return page.get_by_role("slider", name=name, exact=True)
+
+
+def position(page, name):
+    """What a handle says of its position."""
+    words = handle(page, name).get_attribute("aria-valuetext").replace("−", "-")
+    return [float(number) for number in re.findall(r"-?\d+\.\d+", words)]
+
+
+def on_screen(page, point):
+    """Where a point of the plane is on the screen."""
+    return page.evaluate(
+        """([x, y]) => {
+            const frame = document.querySelector('.bench .axes rect').getBoundingClientRect();
+            const unit = frame.width / 4;
+            return [frame.left + unit * (x + 2), frame.top + unit * (2 - y)];
+        }""",
+        point,
+    )
+
+
+def shown_state(page):
+    """The numbers in the bars, and the controls."""
+    controls = page.eval_on_selector_all(
+        ".bench-controls :is(select, [type=range], :checked)",
+        "controls => Object.fromEntries(controls.map(one => [one.name, one.value]))",
+    )
+    return page.evaluate(SHOWN), controls
+
+
+def test_the_page_shows_what_an_address_asks_for(open_bench, html):
+    page = open_bench("#score=cosine&mask=causal&position=3")
+    shown, controls = shown_state(page)
+    assert controls["score"] == "cosine"
+    assert controls["mask"] == "causal"
+    assert controls["position"] == "3"
+    changes = {"score": "cosine", "mask": "causal", "position": 3}
+    assert [shown] == page.evaluate(DRAWN, [changes])
+    assert shown["logits"][3:] == ["masked"] * 3
+    assert page.locator(".bench .handle.masked").count() == 3
+    assert page.locator(".bench .logits").get_by_text("masked", exact=True).count() == 3
+    assert page.get_by_role("status").text_content() == ""
+
+
+def test_numbers_are_shown_with_two_decimals_and_in_a_table(open_bench):
+    page = open_bench("#score=distance")
+    shown = page.evaluate(SHOWN)
+    for name in ("scores", "weights"):
+        labels = page.locator(f".bench .{name} .number").all_text_contents()
+        for words, value in zip(labels, shown[name], strict=True):
+            assert words.replace("−", "-") == f"{float(value):.2f}"
+    page.get_by_text("All numbers", exact=True).click()
+    rows = [
+        row.split("\t") for row in page.locator(".bench tbody").inner_text().split("\n")
+    ]
+    assert [row[0] for row in rows] == [str(j + 1) for j in range(KEYS)]
+    assert [row[4] for row in rows] == [f"{float(w):.4f}" for w in shown["weights"]]
+
+
+def test_the_mouse_drags_the_query_and_the_keys(open_bench):
+    page = open_bench()
+    for name, goal in {"Query": [-1.25, 0.5], "Key 3": [1.5, -1.5]}.items():
+        before = page.evaluate(SHOWN)
+        page.mouse.move(*on_screen(page, position(page, name)))
+        page.mouse.down()
+        page.mouse.move(*on_screen(page, [0, 0]), steps=3)
+        page.mouse.move(*on_screen(page, goal), steps=3)
+        page.mouse.up()
+        assert position(page, name) == pytest.approx(goal, abs=0.02)
+        assert page.evaluate(SHOWN) != before
+        assert handle(page, name).evaluate("one => one === document.activeElement")
+    page.mouse.move(*on_screen(page, [0.3, 0.3]))
+    assert position(page, "Key 3") == pytest.approx([1.5, -1.5], abs=0.02)
+
+
+def test_of_two_handles_that_overlap_the_nearer_is_dragged(open_bench):
+    page = open_bench("#query=-1.2,0.55")
+    before = position(page, "Query")
+    page.mouse.move(*on_screen(page, position(page, "Key 3")))
+    page.mouse.down()
+    page.mouse.move(*on_screen(page, [1.5, -1.5]))
+    page.mouse.up()
+    assert position(page, "Key 3") == pytest.approx([1.5, -1.5], abs=0.02)
+    assert position(page, "Query") == before
+
+
+def test_a_handle_stays_in_the_plane(open_bench):
+    page = open_bench()
+    page.mouse.move(*on_screen(page, position(page, "Query")))
+    page.mouse.down()
+    page.mouse.move(5, 5)
+    page.mouse.up()
+    assert position(page, "Query") == [-2, 2]
+
+
+def test_a_click_in_the_plane_moves_what_was_selected(open_bench):
+    page = open_bench()
+    page.mouse.click(*on_screen(page, [-0.5, -0.5]))
+    assert position(page, "Query") == pytest.approx([-0.5, -0.5], abs=0.02)
+    handle(page, "Key 2").focus()
+    page.mouse.click(*on_screen(page, [1.2, -1.2]))
+    assert position(page, "Key 2") == pytest.approx([1.2, -1.2], abs=0.02)
+    assert position(page, "Query") == pytest.approx([-0.5, -0.5], abs=0.02)
+
+
+def test_arrow_keys_move_a_handle_and_what_happens_is_said(open_bench):
+    page = open_bench()
+    summary = page.locator('.bench [aria-live="polite"]')
+    before = summary.text_content()
+    handle(page, "Query").focus()
+    x, y = position(page, "Query")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    assert position(page, "Query") == pytest.approx([x - 0.1, y + 0.1])
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowRight")
+    assert position(page, "Query") == pytest.approx([x + 0.4, y - 0.4])
+    assert float(handle(page, "Query").get_attribute("aria-valuenow")) == x + 0.4
+    for _ in range(6):
+        page.keyboard.press("Shift+ArrowRight")
+    assert position(page, "Query")[0] == 2
+    said = summary.text_content()
+    assert said != before
+    point = [
+        f"{float(x):.2f}".replace("-", "−") for x in page.evaluate(SHOWN)["output"]
+    ]
+    assert f"({point[0]},\u00a0{point[1]})" in said
+    assert "attends mostly to key 1" in said
+
+
+def test_every_handle_and_control_is_reached_by_tab_and_shows_it(open_bench):
+    page = open_bench("#average-or-sample")
+    expected = ["Which key matches", "Average or sample", "A Gaussian window"]
+    expected += ["Sparse patterns", "score", "temperature", "mask", "window", "choice"]
+    expected += ["Sample again", *(f"Key {j + 1}" for j in range(KEYS)), "Query"]
+    expected += ["Copy link", "Reset"]
+    page.locator(".bench button").first.focus()
+    for name in expected:
+        found, visible = page.evaluate(
+            """() => {
+                const one = document.activeElement;
+                const ring = getComputedStyle(one.querySelector('.room') ?? one);
+                return [[one.name, one.ariaLabel, one.textContent],
+                    ring.outlineStyle !== 'none' || ring.stroke !== 'none'];
+            }"""
+        )
+        assert name in found
+        assert visible
+        page.keyboard.press("Tab")
+
+
+def test_a_finger_drags_a_handle_and_scrolls_elsewhere(open_bench):
+    page = open_bench(viewport=PHONE, has_touch=True, is_mobile=True)
+    page.locator(".bench .plane").evaluate(
+        "plane => plane.scrollIntoView({block: 'center'})"
+    )
+    scrolled = page.evaluate("scrollY")
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind, point=None):
+        points = [dict(zip("xy", on_screen(page, point), strict=True))] if point else []
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", position(page, "Query"))
+    for goal in ([0.5, 0], [-0.5, -0.5], [-1, -1]):
+        touch("touchMove", goal)
+    touch("touchEnd")
+    assert position(page, "Query") == pytest.approx([-1, -1], abs=0.03)
+    assert page.evaluate("scrollY") == scrolled
+    actions = page.evaluate(
+        "() => ['.room', '.plane', '.bars'].map("
+        "name => getComputedStyle(document.querySelector(`.bench ${name}`)).touchAction)"
+    )
+    assert actions == ["none", "auto", "auto"]
+
+
+def test_what_is_touched_is_large_enough(open_bench):
+    page = open_bench("#average-or-sample", viewport=PHONE)
+    for one in page.locator(".bench :is(button, select, [type=range], .room)").all():
+        if one.is_visible():
+            box = one.bounding_box()
+            assert min(box["width"], box["height"]) >= 32
+
+
+CONTROLS = {
+    "Score": ("additive", "score=additive"),
+    "Mask": ("padding", "mask=padding"),
+    "Window": ("strided", "window=strided"),
+}
+
+
+def test_controls_change_the_numbers_and_the_address(open_bench):
+    page = open_bench()
+    for label, (value, _) in CONTROLS.items():
+        page.get_by_label(label, exact=True).select_option(value)
+    page.get_by_label("Query position i").fill("5")
+    page.get_by_label("Stride ℓ").fill("3")
+    page.get_by_label("Temperature τ").fill("0.3")
+    page.get_by_label("hard").check()
+    page.wait_for_function("location.hash.includes('choice=hard')")
+    address = page.evaluate("location.hash")
+    assert set(address[1:].split("&")) == {
+        *(part for _, part in CONTROLS.values()),
+        "position=5",
+        "size=3",
+        "temperature=2",
+        "choice=hard",
+    }
+    again = open_bench(address)
+    assert shown_state(again) == shown_state(page)
+
+
+def test_only_the_controls_that_matter_are_shown(open_bench):
+    page = open_bench()
+    bench = page.locator(".bench")
+
+    def shown():
+        names = ("Query position i", "Centre p", "Radius D", "Radius r", "Sample again")
+        return [
+            name for name in names if bench.get_by_text(name, exact=True).is_visible()
+        ]
+
+    assert shown() == []
+    page.get_by_label("Window", exact=True).select_option("local")
+    assert shown() == ["Query position i", "Radius r"]
+    page.get_by_label("Window", exact=True).select_option("gaussian")
+    assert shown() == ["Centre p", "Radius D"]
+    page.get_by_label("Mask", exact=True).select_option("causal")
+    assert shown() == ["Query position i", "Centre p", "Radius D"]
+    page.get_by_label("Window", exact=True).select_option("all")
+    page.get_by_label("hard").check()
+    assert shown() == ["Query position i", "Sample again"]
+
+
+def test_a_new_sample_leaves_the_mean_where_it_is(open_bench):
+    page = open_bench("#average-or-sample")
+    mean = page.locator(".bench .mean circle").first
+    place, samples = mean.get_attribute("cx"), set()
+    for _ in range(12):
+        page.get_by_role("button", name="Sample again").click()
+        samples.add(tuple(page.evaluate(SHOWN)["sampled"]))
+        assert mean.get_attribute("cx") == place
+    assert len(samples) > 1
+    assert page.locator(".bench .argmax").get_attribute("data-key") == "1"
+    said = page.locator(".bench-summary").text_content()
+    assert "was sampled" in said
+    assert "mean over many samples" in said
+
+
+def test_hard_attention_is_refused_under_a_gaussian_window(open_bench):
+    page = open_bench("#choice=hard")
+    page.get_by_label("Window", exact=True).select_option("gaussian")
+    assert page.get_by_label("soft").is_checked()
+    assert page.get_by_label("hard").is_disabled()
+    assert "sum to 1" in page.get_by_role("status").text_content()
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_chapter_opens_an_example(example, open_bench):
+    page = open_bench(f"#{example}")
+    section = page.locator(f"#{example}")
+    button = page.locator(f'[data-example="{example}"]')
+    assert button.text_content() in section.locator("h3").text_content()
+    assert button.get_attribute("aria-pressed") == "true"
+    hint = page.locator(".bench-hint").text_content()
+    assert hint == section.locator("p").first.text_content()
+    page.wait_for_function(
+        "() => { const { top } = document.querySelector('.bench').getBoundingClientRect();"
+        " return top >= 0 && top < 200 }"
+    )
+    changes = page.evaluate(f"benchState.EXAMPLES['{example}']")
+    assert [page.evaluate(SHOWN)] == page.evaluate(DRAWN, [changes])
+    again = open_bench()
+    again.get_by_role("button", name=button.text_content()).click()
+    assert shown_state(again) == shown_state(page)
+    again.get_by_role("button", name="Reset").click()
+    again.locator(f"#{example}").get_by_role("button").click()
+    assert shown_state(again) == shown_state(page)
+    assert again.locator(".bench").bounding_box()["y"] < 200
+
+
+def test_the_examples_are_the_sections_and_the_pictures(numbers):
+    assert numbers.evaluate("Object.keys(benchState.EXAMPLES)") == EXAMPLES
+    text = (ROOT / "book" / "bench.md").read_text("utf-8")
+    titles = re.findall(r"(?m)^### (.*)$", text)
+    assert [title.lower().replace(" ", "-") for title in titles] == EXAMPLES
+    assert re.findall(r"_static/bench/([\w-]+)\.svg", text) == EXAMPLES
+
+
+@pytest.mark.parametrize("address", HOSTILE)
+def test_a_hostile_address_is_met_with_a_plain_message(address, open_bench):
+    page = open_bench(f"#{address}")
+    status = page.get_by_role("status").text_content()
+    for name in HOSTILE[address]:
+        assert name in status
+    assert "<" not in status
+    assert not page.locator(".bench :is(img, script, iframe)").count()
+    assert page.evaluate("({}).polluted === undefined")
+
+
+@pytest.mark.parametrize("place", ["what-it-computes", "main-content", "no-such-place"])
+def test_an_address_inside_the_page_is_not_read_as_settings(place, open_bench):
+    page = open_bench(f"#{place}")
+    assert page.get_by_role("status").text_content() == ""
+    assert page.evaluate("location.hash") == f"#{place}"
+
+
+def test_an_address_that_is_typed_is_followed_and_reset_forgets_it(open_bench):
+    page = open_bench()
+    first = shown_state(page)
+    page.evaluate("location.hash = 'score=distance&query=-1,1'")
+    page.wait_for_function(
+        "document.querySelector('[name=score]').value === 'distance'"
+    )
+    assert position(page, "Query") == [-1, 1]
+    page.get_by_role("button", name="Reset").click()
+    assert shown_state(page) == first
+    page.wait_for_function("location.hash === ''")
+
+
+def test_the_link_is_copied_with_what_was_just_changed(open_bench):
+    page = open_bench()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_label("Score", exact=True).select_option("cosine")
+    page.get_by_role("button", name="Copy link").click()
+    page.wait_for_function(
+        "document.querySelector('.bench [role=status]').textContent.includes('copied')"
+    )
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.evaluate("location.href")
+    assert copied.endswith("#score=cosine")
+
+
+def test_where_copying_is_forbidden_the_address_bar_is_named(open_bench):
+    page = open_bench()
+    page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error()) }"
+    )
+    page.get_by_role("button", name="Copy link").click()
+    page.wait_for_function(
+        "document.querySelector('.bench [role=status]').textContent.includes('address bar')"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_nothing_and_nothing_sticks_out(screen, scheme, open_bench):
+    page = open_bench(viewport=screen, color_scheme=scheme)
+    page.get_by_text("All numbers", exact=True).click()
+    addresses = [*EXAMPLES, "mask=causal&window=local&position=1&score=additive"]
+    for address in addresses:
+        if address in EXAMPLES:
+            page.locator(f'[data-example="{address}"]').click()
+        else:
+            page.evaluate("address => { location.hash = address }", address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
+        assert not violations(page), address
+
+
+def violations(page):
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = Axe().run(page, context="article", options=options)
+    return [
+        (one["id"], [node["html"] for node in one["nodes"]])
+        for one in found.response["violations"]
+    ]
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_without_scripts_there_are_still_pictures(screen, open_bench):
+    page = open_bench(viewport=screen, java_script_enabled=False)
+    assert page.locator(".bench").count() == 0
+    figures = page.locator("article figure")
+    assert figures.count() == len(EXAMPLES)
+    for figure in figures.all():
+        picture = figure.locator("img")
+        picture.scroll_into_view_if_needed()
+        box = picture.bounding_box()
+        assert 300 < box["width"] <= screen["width"]
+        assert len(picture.get_attribute("alt")) > 80
+        assert figure.locator("figcaption").is_visible()
+
+
+def test_the_still_pictures_are_drawn_by_the_scripts_as_they_are(browser):
+    page = browser.new_page()
+    drawn = pictures(page)
+    page.close()
+    assert sorted(drawn) == sorted(path.stem for path in FOLDER.glob("*.svg"))
+    for name, svg in drawn.items():
+        path = FOLDER / f"{name}.svg"
+        assert path.read_text("utf-8") == svg, "run book/tools/bench_pictures.py"
+        assert "var(" not in svg
+        assert "script" not in svg
+
+
+def test_the_room_of_a_drawing_is_known(tmp_path):
+    path = tmp_path / "drawing.svg"
+    path.write_text('<svg xmlns="" viewBox="0 0 9 9" width="480" height="412.5"></svg>')
+    assert room(path).startswith('width="480" height="412" ')
+    path.write_text('<svg width="100%" height="9"></svg>')
+    assert room(path) == ""
