@@ -120,13 +120,13 @@ const TranslationModel = (() => {
     function attend(s, h, keys) {
       const query = linear(W_a, s);
       const scores = new Float32Array(keys.length);
-      keys.forEach((key, j) => {
-        for (let a = 0; a < v_a.length; a++) scores[j] += v_a[a] * Math.tanh(query[a] + key[a]); // e_ij  (2.2)
+      keys.forEach((key, j) => { // e_ij  (2.2)
+        for (let a = 0; a < v_a.length; a++) scores[j] += v_a[a] * Math.tanh(query[a] + key[a]);
       });
       const weights = softmax(scores); // α_ij  (2.3)
       const context = new Float32Array(h[0].length);
-      weights.forEach((weight, j) => {
-        for (let m = 0; m < context.length; m++) context[m] += weight * h[j][m]; // c_i  (2.4)
+      weights.forEach((weight, j) => { // c_i  (2.4)
+        for (let m = 0; m < context.length; m++) context[m] += weight * h[j][m];
       });
       return { context, weights };
     }

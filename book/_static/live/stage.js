@@ -31,7 +31,9 @@ const TranslationStage = (() => {
   function frenchWord(word, isRight) {
     if (isRight) return make("li", {}, word);
     return make("li", { class: "live-wrong" },
-      make("span", { "aria-hidden": "true" }, "✗ "), word, make("span", { class: "live-unseen" }, " (wrong)"));
+      make("span", { "aria-hidden": "true" }, "✗ "),
+      word,
+      make("span", { class: "live-unseen" }, " (wrong)"));
   }
 
   // "ninety 66 %, nine 20 %": what a French word attends to, the greatest weights first.
@@ -40,7 +42,7 @@ const TranslationStage = (() => {
     const order = source.map((_, j) => j).sort((a, b) => weights[b] - weights[a]);
     return order
       .filter((j, place) => place === 0 || (place < 4 && weights[j] >= 0.05))
-      .map((j) => `${source[j]} ${Math.round(100 * weights[j])} %`)
+      .map((j) => `${source[j]} ${Math.round(100 * weights[j])}\u00a0%`)
       .join(", ");
   }
 
@@ -55,9 +57,11 @@ const TranslationStage = (() => {
     show(found) {
       this.found = found;
       const { source, attended, fixed } = found;
-      this.fixed = make("ol", { class: "live-words live-fixed", "aria-label": "French words, written without attention" },
+      this.fixed = make("ol",
+        { class: "live-words live-fixed", "aria-label": "French words, written without attention" },
         ...fixed.words.map((word, i) => frenchWord(word, fixed.isRight[i])));
-      this.source = make("ol", { class: "live-words live-source", "aria-label": "English words" },
+      this.source = make("ol",
+        { class: "live-words live-source", "aria-label": "English words" },
         ...source.map((word) => make("li", {}, word)));
       this.attended = make("ol", { class: "live-words live-attended" },
         ...attended.words.map((word, i) => frenchWord(word, attended.isRight[i])));
@@ -73,11 +77,12 @@ const TranslationStage = (() => {
     makeChoosable() {
       const { attended, callbacks } = this;
       attended.setAttribute("role", "listbox");
-      attended.setAttribute("aria-label", "French words, written with attention, and what each attends to");
+      attended.setAttribute("aria-label", "French words, written with attention");
       const options = [...attended.children];
       options.forEach((option, i) => {
         option.setAttribute("role", "option");
-        option.setAttribute("aria-label", `${option.textContent.replace("✗ ", "")}: ${attention(this.found, i)}`);
+        const word = option.textContent.replace("✗ ", "");
+        option.setAttribute("aria-label", `${word}: ${attention(this.found, i)}`);
         option.addEventListener("focus", () => callbacks.choose(i));
         option.addEventListener("click", () => callbacks.choose(i));
         option.addEventListener("pointerenter", () => callbacks.hover(i));
@@ -85,12 +90,12 @@ const TranslationStage = (() => {
       attended.addEventListener("pointerleave", () => callbacks.hover(null));
       attended.addEventListener("keydown", (event) => {
         const i = options.indexOf(document.activeElement);
-        const written = options.filter((option) => !option.classList.contains("live-unwritten")).length;
-        const next = { ArrowDown: i + 1, ArrowRight: i + 1, ArrowUp: i - 1, ArrowLeft: i - 1, Home: 0, End: written - 1 };
+        const last = options.findLastIndex((option) => !option.classList.contains("live-unwritten"));
+        const next = { ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: last }[event.key];
         if (event.key === "Escape") callbacks.choose(null);
-        if (!(event.key in next)) return;
+        if (next === undefined) return;
         event.preventDefault();
-        options[Math.min(Math.max(next[event.key], 0), written - 1)].focus();
+        options[Math.min(Math.max(next, 0), last)].focus();
       });
     }
 
@@ -102,8 +107,9 @@ const TranslationStage = (() => {
         source.map((_, j) => makePath("live-weight", THICKNESS * attended.weights[i][j])));
       this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
       this.svg.setAttribute("aria-hidden", "true");
-      const seen = this.weighted.map((paths, i) => paths.filter((_, j) => attended.weights[i][j] >= VISIBLE));
-      this.svg.append(...this.toBox, ...this.fromBox, ...seen.flat());
+      const visible = this.weighted.flatMap((paths, i) =>
+        paths.filter((_, j) => attended.weights[i][j] >= VISIBLE));
+      this.svg.append(...this.toBox, ...this.fromBox, ...visible);
     }
 
     // Let the curves lead from word to word, wherever the page has put them.
@@ -126,27 +132,25 @@ const TranslationStage = (() => {
         path.setAttribute("d", curve(source[j].right, attended[i].left))));
     }
 
-    // How many words are written, and the position of the word whose weights are shown, or null.
-    update(written, current) {
-      const { attended, source } = this.found;
-      const mark = (elements) => [...elements].forEach((element, i) => {
+    // How many words are written; the position of the one whose weights are shown, and of the one
+    // that has just been written, or null.
+    update(written, current, newest) {
+      const { attended } = this.found;
+      const mark = (element, i, marked) => {
         element.classList.toggle("live-unwritten", i >= written);
-        element.classList.toggle("live-current", i === current);
-      });
-      mark(this.fixed.children);
-      mark(this.fromBox);
-      mark(this.attended.children);
-      this.weighted.forEach((paths, i) => paths.forEach((path) => {
-        path.classList.toggle("live-unwritten", i >= written);
-        path.classList.toggle("live-current", i === current);
-      }));
+        element.classList.toggle("live-current", i === marked);
+      };
+      [...this.fixed.children].forEach((word, i) => mark(word, i, newest));
+      this.fromBox.forEach((path, i) => mark(path, i, newest));
+      this.weighted.forEach((paths, i) => paths.forEach((path) => mark(path, i, current)));
       [...this.attended.children].forEach((option, i) => {
+        mark(option, i, current);
         option.setAttribute("aria-selected", String(i === current));
         option.tabIndex = i === (current ?? 0) ? 0 : -1;
       });
       [...this.source.children].forEach((word, j) =>
         word.style.setProperty("--weight", attended.weights[current]?.[j] ?? 0));
-      this.root.classList.toggle("live-has-current", current !== null && current < attended.words.length);
+      this.root.classList.toggle("live-has-current", current in this.weighted);
     }
   }
 

@@ -149,7 +149,8 @@ const TrainingNumbers = (() => {
     const chooser = new PythonRandom();
     const numbers = new Set(byLength.flatMap((same) => [...same]));
     for (const same of byLength) {
-      for (const test of chooser.sample([...same], round(TEST_FRACTION * same.size))) numbers.delete(test);
+      const test = chooser.sample([...same], round(TEST_FRACTION * same.size));
+      for (const number of test) numbers.delete(number);
     }
     return numbers;
   }

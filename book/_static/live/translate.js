@@ -45,7 +45,8 @@
     const target = NumberWords.french(number);
     const attended = withModel("withAttention", source, target);
     const fixed = withModel("withoutAttention", source, target);
-    return { number, source, attended, fixed, steps: Math.max(attended.words.length, fixed.words.length) };
+    const steps = Math.max(attended.words.length, fixed.words.length);
+    return { number, source, attended, fixed, steps };
   }
 
   // What a wrong translation says: another number, or nothing that is a number.
@@ -70,12 +71,13 @@
   }
 
   function note() {
-    const share = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)} %`;
+    const share = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)}\u00a0%`;
     return make("p", { class: "live-note" },
-      "Two models, computed on this page: nothing you type leaves it. They have the same parameters and were " +
-      "trained for the same number of steps; only the access to the English words differs. Of " +
-      `${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with attention translates ` +
-      `${share("withAttention")} exactly, the one without ${share("withoutAttention")}.`);
+      "Two models, computed on this page: nothing you type leaves it. They have the same number " +
+      "of parameters and were trained for the same number of steps; only the access to the English " +
+      `words differs. Of ${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with ` +
+      `attention translates ${share("withAttention")} exactly, the one without ` +
+      `${share("withoutAttention")}.`);
   }
 
   class Widget {
@@ -84,6 +86,7 @@
       this.written = 0; // how many words are shown
       this.chosen = null; // the position of the French word whose weights are shown
       this.hovered = null; // the same, under the pointer
+      this.newest = null; // the position of the word just written, where it is done step by step
       this.playing = null; // the timer
       this.stage = new Stage({
         choose: (i) => this.choose(i),
@@ -106,7 +109,8 @@
         event.preventDefault();
         this.submit();
       });
-      const examples = make("div", { class: "live-examples", role: "group", "aria-label": "Examples" },
+      const examples = make("div",
+        { class: "live-examples", role: "group", "aria-label": "Examples" },
         ...EXAMPLES.map(([number, why]) =>
           button(NumberWords.withCommas(number), () => this.use(number), { title: why })),
         button("random", () => this.use(random())));
@@ -121,7 +125,8 @@
         button("Reset", () => this.goTo(0)));
       this.result = make("p", { class: "live-result" });
       this.spoken = make("p", { class: "live-unseen", role: "status" });
-      this.table = make("details", { class: "live-table" }, make("summary", {}, "The weights as a table"));
+      this.table = make("details", { class: "live-table" },
+        make("summary", {}, "The weights as a table"));
       this.table.addEventListener("toggle", () => this.fillTable());
       this.root = make("section", { class: "live", "aria-label": "Live translation" },
         this.form, examples, this.problem, this.heads, this.stage.root, this.now, steps,
@@ -136,15 +141,22 @@
 
     // At every key: the finished translation at once.
     typed() {
-      if (this.accept()) this.finish();
+      if (!this.accept()) return;
+      this.finish();
+      this.speak(this.result.textContent);
     }
 
     // At Enter or a button: word by word, unless the reader wants no motion.
     submit() {
       if (!this.accept()) return;
       history.replaceState(null, "", `#number=${this.found.number}`);
-      if (calm.matches) this.finish();
-      else this.togglePlaying();
+      if (calm.matches) {
+        this.finish();
+        this.speak(this.result.textContent);
+      } else {
+        this.write(0);
+        this.togglePlaying();
+      }
     }
 
     // Translate what is typed. Where that is no such number, say so, and leave the rest as it is.
@@ -160,7 +172,7 @@
     show(number) {
       this.stop();
       this.found = translate(number);
-      this.chosen = this.hovered = null;
+      this.chosen = this.hovered = this.newest = null;
       this.stage.show(this.found);
       this.fillTable();
       this.tell();
@@ -170,9 +182,8 @@
     finish() {
       this.stop();
       this.written = this.found.steps;
-      this.chosen = null;
+      this.chosen = this.newest = null;
       this.update();
-      this.speak(this.result.textContent);
     }
 
     // So many words, and the weights of the last.
@@ -184,7 +195,7 @@
 
     write(step) {
       this.written = Math.min(Math.max(step, 0), this.found.steps);
-      this.chosen = this.written > 0 ? this.written - 1 : null;
+      this.chosen = this.newest = this.written > 0 ? this.written - 1 : null;
       this.update();
     }
 
@@ -193,12 +204,19 @@
         this.stop();
         return;
       }
-      this.write(0);
-      this.playing = setInterval(() => {
-        if (this.written < this.found.steps) this.write(this.written + 1);
-        else this.finish();
-      }, Math.min(PLAYING / this.found.steps, SLOWEST));
+      if (this.written === this.found.steps) this.write(0);
+      this.playing = setInterval(() => this.playOn(), Math.min(PLAYING / this.found.steps, SLOWEST));
       this.playButton.textContent = "Pause";
+    }
+
+    // One more word, or the end of the play.
+    playOn() {
+      if (this.written < this.found.steps) {
+        this.write(this.written + 1);
+      } else {
+        this.finish();
+        this.speak(this.result.textContent);
+      }
     }
 
     stop() {
@@ -210,6 +228,7 @@
     choose(i) {
       if (this.playing) this.finish();
       this.chosen = i;
+      this.newest = null;
       this.update();
     }
 
@@ -221,7 +240,7 @@
 
     update() {
       const current = this.hovered ?? this.chosen;
-      this.stage.update(this.written, current);
+      this.stage.update(this.written, current, this.newest);
       this.now.textContent = this.sentenceOf(current);
       const isUnfinished = this.written < this.found.steps;
       for (const verdict of [this.result, ...this.heads.querySelectorAll(".live-verdict")]) {
@@ -231,8 +250,12 @@
 
     sentenceOf(current) {
       const { attended, fixed } = this.found;
-      if (current === null) return "Choose a French word on the right to see which English words it attends to.";
-      if (current in attended.words) return `“${attended.words[current]}” attends to ${attention(this.found, current)}.`;
+      if (current === null) {
+        return "Choose a French word on the right to see which English words it attends to.";
+      }
+      if (current in attended.words) {
+        return `“${attended.words[current]}” attends to ${attention(this.found, current)}.`;
+      }
       return `With attention, the translation has ended. Without: “${fixed.words[current]}”.`;
     }
 
@@ -243,8 +266,9 @@
       const seen = trained?.has(number);
       const judged = (title, translation) => make("p", {},
         make("strong", {}, title),
-        make("span", { class: `live-verdict ${translation.isExact ? "live-right" : "live-wrong"}` },
-          translation.isExact ? "✓ exact" : translation.verdict),
+        translation.isExact
+          ? make("span", { class: "live-verdict live-right" }, "✓ exact")
+          : make("span", { class: "live-verdict live-wrong" }, translation.verdict),
         make("span", { class: "live-verdict" }, said(translation)));
       this.heads.replaceChildren(
         judged("without attention", fixed),
@@ -252,11 +276,11 @@
           make("strong", {}, written),
           make("span", {}, trained ? `${seen ? "" : "never "}seen in training` : "")),
         judged("with attention", attended));
-      const training = seen ? `Both models have seen ${written} in training.` : `Neither model has seen ${written} in training.`;
+      const who = seen ? "Both models have" : "Neither model has";
       this.result.textContent = [
         sentence("With attention", attended),
         sentence("Without attention", fixed),
-        trained ? training : "",
+        trained ? `${who} seen ${written} in training.` : "",
       ].join(" ").trim();
     }
 
@@ -269,15 +293,19 @@
     fillTable() {
       if (!this.table.open) return;
       const { source, attended } = this.found;
-      const head = make("tr", {}, make("td"), ...source.map((word) => make("th", { scope: "col" }, word)));
+      const head = make("tr", {},
+        make("td"), ...source.map((word) => make("th", { scope: "col" }, word)));
       const rows = attended.words.map((word, i) => make("tr", {},
         make("th", { scope: "row" }, word),
         ...source.map((_, j) => make("td", {}, String(Math.round(100 * attended.weights[i][j]))))));
       const table = make("table", {},
-        make("caption", {}, "Attention weights in per cent: a row for each French word, a column for each English word."),
+        make("caption", {},
+          "Attention weights in per cent: a row for each French, a column for each English word."),
         make("thead", {}, head), make("tbody", {}, ...rows));
       this.table.querySelector(".live-scroll")?.remove();
-      this.table.append(make("div", { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table));
+      this.table.append(make("div",
+        { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Attention weights" },
+        table));
     }
   }
 

@@ -1,0 +1,718 @@
+"""The live translation: the page computes what PyTorch computes, for every reader, whatever is typed."""
+
+import gzip
+import json
+import random
+
+import live_model
+import live_picture
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+from live_pages import LIVE
+from pages import read_page
+from PIL import Image
+
+from companion.data import numbers
+from companion.diagrams.translation import (
+    SPEED_OF_LIGHT,
+    TranslationDrawing,
+    speed_of_light,
+)
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+STATIC = ROOT / "book" / "_static"
+BUDGET = 200_000  # bytes that the live page loads in addition to others, compressed
+SOON = 50  # milliseconds until the first translation is shown
+SOME = 300
+RANGES = [(1, 4), (5, 8), (9, 12), (13, 16), (17, 20), (21, 27)]
+ON_PAGES = {"index.html", "02_bahdanau.html"}
+VIEWS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+NARROWEST = 320
+
+TRANSLATE = """chosen => {
+    const models = ['withAttention', 'withoutAttention'].map(
+        name => TranslationModel.load(LIVE_MODEL.models[name], name === 'withAttention'));
+    return chosen.map(number => models.map(model => model.translate(NumberWords.english(number))));
+}"""
+ACCEPTED = {
+    "1": 1,
+    "97": 97,
+    "1,984": 1984,
+    "1 984": 1984,
+    "1\u00a0984": 1984,
+    "1\u202f984": 1984,
+    "1'984": 1984,
+    "  12  ": 12,
+    "0007": 7,
+    "１，９８４": 1984,
+    "999,999,999,999": 999_999_999_999,
+}
+REFUSED = {
+    "": "from 1 to 999,999,999,999",
+    "   ": "from 1 to 999,999,999,999",
+    "0": "too small",
+    "000": "too small",
+    "1000000000000": "too large",
+    "9" * 100_000: "too large",
+    "abc" * 50_000: "not a whole number",
+    "ninety": "not a whole number",
+    "-1": "not a whole number",
+    "−1": "not a whole number",
+    "1e9": "not a whole number",
+    "1.5": "not a whole number",
+    "1.984": "not a whole number",
+    "19,84": "not a whole number",
+    ",123": "not a whole number",
+    "0x10": "not a whole number",
+    "10²": "not a whole number",
+    "١٢": "not a whole number",
+    "<img src=x onerror=document.title='hurt'>": "not a whole number",
+    "</script><script>document.title='hurt'</script>": "not a whole number",
+}
+
+
+@pytest.fixture(scope="module")
+def content():
+    """What the script with the weights declares."""
+    return live_model.read((STATIC / "live" / "weights.js").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def models(content):
+    return live_model.models_of(content)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return live_model.french()
+
+
+@pytest.fixture
+def visit(browser, html):
+    """Open a page from the disk; afterwards nothing may have gone wrong or been asked of others."""
+    contexts, complaints = [], []
+
+    def open_page(name="index.html", **options):
+        options = {"viewport": {"width": 1280, "height": 900}} | options
+        fragment = options.pop("fragment", "")
+        context = browser.new_context(**{"reduced_motion": "reduce"} | options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text)
+                if said.type in ("error", "warning")
+                else None
+            ),
+        )
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((html.as_uri(), "data:", "blob:"))
+                else complaints.append(request.url)
+            ),
+        )
+        page.goto(f"{html.as_uri()}/book/{name}{fragment}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def live(visit):
+    """The welcome page with its live translation, for a reader who wants no motion."""
+    page = visit()
+    page.locator(".live").wait_for()
+    return page
+
+
+def type_in(page, text):
+    page.locator(".live-form input").fill(text)
+
+
+def words(page, column):
+    return page.locator(f".live-{column} li").evaluate_all(
+        "words => words.filter(word => !word.classList.contains('live-unwritten'))"
+        ".map(word => word.lastChild.className ? word.childNodes[1].data : word.textContent)"
+    )
+
+
+# The weights
+
+
+def test_a_parameter_is_written_to_within_half_a_step_of_its_row():
+    weights = torch.randn(7, 30) * torch.logspace(-2, 1, 7)[:, None]
+    weights[3] = 0
+    written = live_model.encode(weights)
+    found = live_model.decode(written)
+    steps = torch.tensor([live_model.scale_of(scale) for scale in written["scales"]])
+    assert ((found - weights).abs() <= steps[:, None] / 2 + 1e-7).all()
+    finest = weights.abs().amax(1) / live_model.LARGEST
+    assert (steps <= torch.clamp(finest * 2 ** (1 / live_model.OCTAVE), 2**-10)).all()
+    assert (found[3] == 0).all()
+
+
+def test_a_vector_is_written_as_one_row():
+    written = live_model.encode(torch.tensor([0.5, -1.0, 0.0]))
+    assert (len(written["scales"]), len(written["weights"])) == (1, 3)
+    assert live_model.decode(written).tolist() == pytest.approx([0.5, -1, 0], abs=0.03)
+
+
+def test_a_weight_beyond_all_scales_is_refused():
+    with pytest.raises(ValueError, match=r"no scale .* 1e\+06|no scale .* 1000000"):
+        live_model.encode(torch.tensor([1e6]))
+
+
+def test_the_characters_mean_nothing_in_a_script_or_a_page():
+    assert len(set(live_model.ALPHABET)) == len(live_model.ALPHABET) == 89
+    assert not set(live_model.ALPHABET) & set("\"'`\\< ")
+    assert live_model.ALPHABET.isascii()
+    assert live_model.ALPHABET.isprintable()
+
+
+def test_the_script_is_always_the_same_and_says_what_its_models_reach(
+    task, models, content
+):
+    text = live_model.script(task, models)
+    assert live_model.script(task, models) == text
+    assert live_model.read(text).keys() == content.keys()
+    for name, model in models.items():
+        assert content["exactMatch"][name] == live_model.exact_match(task, model)
+    assert content["testNumbers"] == len(task.test_pairs)
+    assert tuple(content["source"]) == task.source.tokens
+    assert tuple(content["target"]) == task.target.tokens
+
+
+def test_attention_is_exact_at_every_length_and_one_vector_is_not(task, models):
+    attentive = task.exact_match(models["withAttention"], RANGES)
+    fixed = task.exact_match(models["withoutAttention"], RANGES)
+    assert min(attentive) > 0.95
+    assert fixed[0] > 0.7
+    assert fixed[-1] < 0.1
+
+
+def test_both_models_have_the_same_parameters(content):
+    shapes = [
+        {name: parameter["shape"] for name, parameter in parameters.items()}
+        for parameters in content["models"].values()
+    ]
+    assert shapes[0] == shapes[1]
+
+
+def test_the_page_loads_little(html):
+    files = LIVE["live-translation"]
+    sizes = {
+        file: len(gzip.compress((STATIC / file).read_bytes(), 9, mtime=0))
+        for file in files
+    }
+    print(sizes, sum(sizes.values()))
+    assert sum(sizes.values()) < BUDGET
+    built = {path.name for path in (html / "_static" / "live").iterdir()}
+    assert {file.removeprefix("live/") for file in files} <= built
+
+
+def test_only_pages_with_a_live_translation_load_it(html):
+    with_scripts = {
+        path.name
+        for path in html.glob("book/*.html")
+        if "live/translate.js" in path.read_text("utf-8")
+    }
+    assert with_scripts == ON_PAGES
+
+
+# The page computes what the package computes
+
+
+def test_number_words_are_those_of_the_package(live):
+    generator = random.Random(1)
+    chosen = [value * 1000**group for group in range(4) for value in range(1, 1000)]
+    chosen += [
+        generator.randrange(1, 10 ** generator.randint(1, 12)) for _ in range(4000)
+    ]
+    found = live.evaluate(
+        "chosen => chosen.map(n => {"
+        " const french = NumberWords.french(n);"
+        " return [NumberWords.english(n), french, NumberWords.valueOfFrench(french)]; })",
+        chosen,
+    )
+    expected = [
+        [list(numbers.english_words(n)), list(numbers.french_words(n)), n]
+        for n in chosen
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "un milliards", "cent un cent", "quatre vingt vingts", "mille mille"]
+)
+def test_what_is_not_exactly_a_number_in_french_has_no_value(live, wrong):
+    value = live.evaluate("words => NumberWords.valueOfFrench(words)", wrong.split())
+    assert value is None
+
+
+def test_the_training_numbers_are_drawn_again_exactly(live, task):
+    drawn = live.evaluate("[...TrainingNumbers.draw()]")
+    assert len(drawn) == len(set(drawn))
+    assert set(drawn) == {pair.number for pair in task.training_pairs}
+
+
+def test_translations_and_weights_are_those_of_pytorch(live, task, models, content):
+    pairs = task.test_pairs[:: len(task.test_pairs) // SOME][:SOME]
+    assert len(pairs) == SOME
+    chosen = [pair.number for pair in pairs]
+    found = live.evaluate(TRANSLATE, chosen)
+    furthest = 0.0
+    for place, name in enumerate(content["models"]):
+        expected = live_model.translate(task, models[name], chosen)
+        for one, other in zip(found, expected, strict=True):
+            assert tuple(one[place]["words"]) == other.target
+            assert one[place]["hasEnded"] == (len(other.weights) > len(other.target))
+            weights = torch.tensor(one[place]["weights"])
+            furthest = max(furthest, (weights - other.weights).abs().max().item())
+    print(f"weights differ by {furthest:.1e} at most")
+    assert furthest < 1e-4
+
+
+def test_the_right_words_are_those_of_the_drawing(live, task, models):
+    for found in live_model.translate(
+        task,
+        models["withoutAttention"],
+        [pair.number for pair in task.test_pairs[::40]],
+    ):
+        target = numbers.french_words(
+            next(p.number for p in task.test_pairs if p.source == found.source)
+        )
+        marked = live.evaluate(
+            "([words, target]) => NumberWords.rightWords(words, target)",
+            [found.target, target],
+        )
+        drawing = TranslationDrawing(
+            "",
+            found.source,
+            target,
+            target,
+            [[0] * len(found.source)] * len(target),
+            found.target,
+        )
+        assert drawing.svg().count("✗") == marked.count(False)
+
+
+# What is typed
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_a_number_may_be_written_in_several_ways(live, text):
+    type_in(live, text)
+    number = ACCEPTED[text]
+    assert (
+        live.locator(".live-heads p:nth-child(2) strong").text_content()
+        == f"{number:,}"
+    )
+    assert words(live, "source") == list(numbers.english_words(number))
+    assert live.locator(".live-problem").text_content() == ""
+    assert live.locator(".live-form input").get_attribute("aria-invalid") == "false"
+
+
+def test_what_is_no_number_is_refused_in_words_and_changes_nothing_else(live):
+    stage = live.locator(".live-stage").inner_html()
+    title = live.title()
+    for text, reason in REFUSED.items():
+        type_in(live, text)
+        problem = live.locator(".live-problem").text_content()
+        assert reason in problem, text[:20]
+        assert "from 1 to 999,999,999,999" in problem
+        assert live.locator(".live-form input").get_attribute("aria-invalid") == "true"
+        live.keyboard.press("Enter")
+        assert live.locator(".live-stage").inner_html() == stage
+    assert live.title() == title
+    assert live.locator(".live img, .live script").count() == 0
+    live.locator(".live-unseen[role=status]", has_text="not a whole number").wait_for(
+        state="attached"
+    )
+
+
+def test_the_address_may_name_a_number(visit):
+    page = visit(fragment="#number=1984")
+    page.locator(".live-heads", has_text="1,984").wait_for()
+    page.locator(".live-examples button", has_text="97").first.click()
+    assert page.evaluate("location.hash") == "#number=97"
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#number=<b>", "#number=%", "#number=0", "#number"]
+)
+def test_an_address_with_something_else_is_ignored(visit, fragment):
+    page = visit(fragment=fragment)
+    assert page.locator(".live-form input").input_value() == "299,792,458"
+
+
+@pytest.mark.parametrize("example", range(8))
+def test_every_example_is_translated(live, example):
+    button = live.locator(".live-examples button").nth(example)
+    name = button.text_content()
+    button.click()
+    number = int(live.locator(".live-form input").input_value().replace(",", ""))
+    assert name in ("random", f"{number:,}")
+    assert words(live, "source") == list(numbers.english_words(number))
+
+
+# What is shown
+
+
+def test_a_verdict_and_whether_the_number_was_in_training(live):
+    live.locator(".live-heads", has_text="never seen in training").wait_for()
+    result = live.locator(".live-result").text_content()
+    assert "With attention: exact." in result
+    assert "Without attention: 13 of 17 words right, says 299,298,461." in result
+    assert "Neither model has seen 299,792,458 in training." in result
+    assert live.locator(".live-fixed .live-wrong").count() == 6
+    assert live.locator(".live-attended .live-wrong").count() == 0
+    type_in(live, "80")
+    assert (
+        "Both models have seen 80 in training."
+        in live.locator(".live-result").text_content()
+    )
+
+
+def test_curves_are_as_thick_as_the_weights_and_lead_from_word_to_word(
+    live, task, models
+):
+    (found,) = live_model.translate(task, models["withAttention"], [live_model.STILL])
+    expected = [
+        w
+        for row in found.weights[: len(found.target)].tolist()
+        for w in row
+        if w >= 0.04
+    ]
+    widths = live.locator(".live-weight").evaluate_all(
+        "paths => paths.map(path => Number(path.getAttribute('stroke-width')))"
+    )
+    assert [width / 10 for width in widths] == pytest.approx(expected, abs=1e-4)
+    ends = live.evaluate("""() => {
+        const middle = element => {
+            const { top, bottom } = element.getBoundingClientRect();
+            return (top + bottom) / 2;
+        };
+        const stage = document.querySelector('.live-stage').getBoundingClientRect();
+        const path = document.querySelector('.live-weight');
+        const [from, to] = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())];
+        const near = (y, list) => [...document.querySelectorAll(`${list} li`)].findIndex(
+            word => Math.abs(middle(word) - stage.top - y) < 1);
+        return [near(from.y, '.live-source'), near(to.y, '.live-attended')];
+    }""")
+    first = next(
+        j for j, weight in enumerate(found.weights[0].tolist()) if weight >= 0.04
+    )
+    assert ends == [first, 0]
+
+
+def test_without_attention_everything_leads_through_one_box(live):
+    assert live.locator(".live-squeezed").count() == len(
+        numbers.english_words(live_model.STILL)
+    )
+    assert live.locator(".live-unpacked").count() == len(words(live, "fixed"))
+    assert live.locator(".live-box").text_content() == "one vector"
+
+
+def test_the_table_has_the_weights(live, task, models):
+    live.locator(".live-table summary").click()
+    (found,) = live_model.translate(task, models["withAttention"], [live_model.STILL])
+    cells = live.locator(".live-table tbody td").all_text_contents()
+    expected = (
+        found.weights[: len(found.target)].flatten().mul(100).round().int().tolist()
+    )
+    assert [int(cell) for cell in cells] == pytest.approx(expected, abs=1)
+    assert (
+        tuple(live.locator(".live-table tbody th").all_text_contents()) == found.target
+    )
+    assert (
+        tuple(live.locator(".live-table thead th").all_text_contents()) == found.source
+    )
+
+
+# For every reader
+
+
+def test_keys_lead_from_word_to_word(live):
+    live.locator(".live-attended [tabindex='0']").focus()
+    assert (
+        live.locator(".live-now").text_content().startswith("“deux” attends to seven")
+    )
+    for _ in range(3):
+        live.keyboard.press("ArrowDown")
+    assert (
+        live.locator(".live-now").text_content()
+        == "“vingt” attends to ninety 66\u00a0%, nine 20\u00a0%."
+    )
+    chosen = live.locator(".live-attended [aria-selected='true']")
+    assert (
+        chosen.get_attribute("aria-label") == "vingt: ninety 66\u00a0%, nine 20\u00a0%"
+    )
+    assert live.locator(".live-attended [tabindex='0']").count() == 1
+    live.keyboard.press("ArrowUp")
+    assert live.locator(".live-now").text_content().startswith("“quatre” attends to")
+    live.keyboard.press("End")
+    assert live.locator(".live-now").text_content().startswith("“huit” attends to")
+    live.keyboard.press("ArrowDown")
+    live.keyboard.press("Home")
+    assert live.locator(".live-now").text_content().startswith("“deux” attends to")
+    live.keyboard.press("Escape")
+    assert live.locator(".live-now").text_content().startswith("Choose a French word")
+    assert live.locator(".live-attended [aria-selected='true']").count() == 0
+
+
+def test_the_whole_part_can_be_used_by_keyboard_alone(live):
+    live.locator(".live-form input").focus()
+    reached = []
+    for _ in range(20):
+        live.keyboard.press("Tab")
+        reached.append(live.evaluate("document.activeElement.textContent"))
+    assert reached[0] == "Translate"
+    for name in (
+        "97",
+        "random",
+        "Play",
+        "Step",
+        "Back",
+        "Reset",
+        "The weights as a table",
+    ):
+        assert name in reached
+    assert reached.index("random") < reached.index("deux") < reached.index("Play")
+
+
+def test_pointing_shows_weights_until_the_pointer_leaves(live):
+    live.locator(".live-attended li").nth(3).hover()
+    assert (
+        live.locator(".live-now").text_content().startswith("“vingt” attends to ninety")
+    )
+    assert live.locator(".live-weight.live-current").count() > 0
+    assert (
+        live.locator(".live-fixed .live-current").count() == 0
+    )  # which is another word
+    live.locator(".live-form label").hover()
+    assert live.locator(".live-now").text_content().startswith("Choose a French word")
+
+
+def test_a_tap_chooses_a_word(visit):
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator(".live-attended li").nth(3).tap()
+    assert (
+        page.locator(".live-now").text_content().startswith("“vingt” attends to ninety")
+    )
+
+
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_step_by_step(live):
+    press(live, "Step")
+    assert (words(live, "fixed"), words(live, "attended")) == (["deux"], ["deux"])
+    assert live.locator(".live-result").is_hidden()
+    press(live, "Step")
+    assert words(live, "attended") == ["deux", "cent"]
+    assert live.locator(".live-now").text_content().startswith("“cent” attends to")
+    live.locator("[role=status]", has_text="“cent” attends to").wait_for(
+        state="attached"
+    )
+    press(live, "Back")
+    assert words(live, "attended") == ["deux"]
+    press(live, "Reset")
+    press(live, "Back")
+    assert words(live, "attended") == words(live, "fixed") == []
+    for _ in range(30):
+        press(live, "Step")
+    # 19 words are all; the next step is the first again
+    assert len(words(live, "attended")) == 30 - 19
+
+
+def test_after_the_last_word_of_one_model_the_other_goes_on(live):
+    for _ in range(18):
+        press(live, "Step")
+    assert live.locator(".live-now").text_content() == (
+        "With attention, the translation has ended. Without: “et”."
+    )
+    press(live, "Step")
+    assert live.locator(".live-result").is_visible()
+
+
+def test_enter_plays_the_translation(visit):
+    page = visit(reduced_motion="no-preference")
+    page.locator(".live").wait_for()
+    assert len(words(page, "attended")) == 17  # nothing plays by itself
+    page.clock.install()
+    type_in(page, "1984")
+    assert words(page, "attended") == list(numbers.french_words(1984))
+    page.keyboard.press("Enter")
+    assert words(page, "attended") == []
+    page.clock.run_for(1300)
+    assert words(page, "attended") == ["mille", "neuf"]
+    press(page, "Pause")
+    page.clock.run_for(5000)
+    assert words(page, "attended") == ["mille", "neuf"]
+    press(page, "Play")
+    page.clock.run_for(10_000)
+    assert words(page, "attended") == list(numbers.french_words(1984))
+    assert page.locator(".live-result").is_visible()
+    assert page.get_by_role("button", name="Play", exact=True).is_visible()
+
+
+def test_a_word_chosen_while_it_plays_ends_the_play(visit):
+    page = visit(reduced_motion="no-preference")
+    page.clock.install()
+    press(page, "Play")
+    page.clock.run_for(2000)
+    page.locator(".live-attended li").nth(1).click()
+    assert len(words(page, "attended")) == 17
+    assert page.locator(".live-now").text_content().startswith("“cent” attends to")
+
+
+def test_enter_shows_all_at_once_to_who_wants_no_motion(live):
+    type_in(live, "1984")
+    live.keyboard.press("Enter")
+    assert words(live, "attended") == list(numbers.french_words(1984))
+    assert live.get_by_role("button", name="Play", exact=True).is_visible()
+
+
+def test_nothing_is_read_out_before_the_reader_has_done_something(live):
+    live.wait_for_timeout(1000)
+    assert live.locator(".live [role=status]").text_content() == ""
+
+
+def test_the_result_is_read_out_after_a_pause(live):
+    type_in(live, "97")
+    live.locator(
+        "[role=status]", has_text="With attention: exact. Without attention: exact."
+    ).wait_for(state="attached")
+
+
+@pytest.mark.parametrize("name", sorted(ON_PAGES))
+def test_axe_finds_nothing_in_any_state(visit, name):
+    page = visit(name)
+    for width, scheme in VIEWS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
+        type_in(page, "999,999,999,998")
+        page.locator(".live-attended li").nth(3).click()
+        page.locator(".live-table").evaluate("table => { table.open = true }")
+        page.locator(".live-scroll").wait_for()
+        for text in ("999,999,999,998", "nothing"):
+            type_in(page, text)
+            found = Axe().run(
+                page,
+                context=".live",
+                options={"resultTypes": ["violations"], "preload": False},
+            )
+            problems = [
+                (one["id"], one["nodes"]) for one in found.response["violations"]
+            ]
+            assert not problems, (width, scheme, text)
+
+
+@pytest.mark.parametrize("width", [NARROWEST, 390, 768, 1280])
+@pytest.mark.parametrize("number", ["1", "171717", "999999999998", "877,997,997,997"])
+def test_columns_stand_beside_each_other_on_any_screen(visit, width, number):
+    page = visit(viewport={"width": width, "height": 844})
+    type_in(page, number)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = [
+        page.locator(f".live-{name}").bounding_box()
+        for name in ("stage", "fixed", "box", "source", "attended")
+    ]
+    stage, *columns = boxes
+    edges = [edge for box in columns for edge in (box["x"], box["x"] + box["width"])]
+    assert edges == sorted(edges)
+    assert edges[0] >= stage["x"] - 1
+    assert edges[-1] <= stage["x"] + stage["width"] + 1
+    heights = page.locator(".live-attended li").evaluate_all(
+        "words => words.map(word => word.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 24  # to be hit with a finger
+
+
+def test_the_first_translation_is_there_soon(visit):
+    times = []
+    for _ in range(8):
+        page = visit()
+        page.locator(".live").wait_for()
+        times.append(float(page.locator(".live").get_attribute("data-milliseconds")))
+    print(
+        "milliseconds until the first translation:", *(f"{time:.0f}" for time in times)
+    )
+    assert min(times) < SOON
+
+
+# The still picture
+
+
+def test_the_still_picture_is_what_the_models_compute(task, models):
+    assert SPEED_OF_LIGHT.read_text("utf-8") == live_model.still(task, models)
+    assert (STATIC / "live" / "still.svg").read_text("utf-8") == speed_of_light().svg()
+
+
+@pytest.mark.parametrize("name", sorted(ON_PAGES))
+def test_without_scripts_there_is_a_picture_that_is_described(visit, name):
+    page = visit(name, java_script_enabled=False)
+    picture = page.locator(".live-translation img, .tag_live-translation img")
+    picture.scroll_into_view_if_needed()
+    assert picture.is_visible()
+    assert "299,792,458" in picture.get_attribute("alt")
+    assert "13 of 17 words are right" in picture.get_attribute("alt")
+    assert page.locator(".live").count() == 0
+
+
+@pytest.mark.parametrize("name", sorted(ON_PAGES))
+def test_pdf_and_epub_have_the_picture(html, name):
+    body = read_page(html / "book" / name, None, "").body
+    (picture,) = body.xpath(
+        ".//*[contains(@class, 'live-translation')]//img[contains(@alt, '299,792,458')]"
+    )
+    assert (html / "book" / picture.get("src")).suffix == ".svg"
+    assert (html / "book" / picture.get("src")).is_file()
+
+
+def test_where_a_script_does_not_come_the_picture_stays(browser, html):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/weights.js*", lambda route: route.abort())
+    page.goto(f"{html.as_uri()}/book/index.html")
+    assert page.locator(".live-translation img").is_visible()
+    context.close()
+
+
+def test_the_notebook_holds_the_picture_itself():
+    notebook = json.loads((ROOT / "book" / "02_bahdanau.ipynb").read_text("utf-8"))
+    (cell,) = [
+        cell
+        for cell in notebook["cells"]
+        if "live-translation" in cell["metadata"].get("tags", [])
+    ]
+    assert (
+        "".join(cell["outputs"][0]["data"]["image/svg+xml"]) == speed_of_light().svg()
+    )
+
+
+# The moving picture
+
+
+def test_the_moving_picture_is_small_and_as_wide_as_a_column(browser, tmp_path):
+    live_picture.write(tmp_path / "live.gif", browser)
+    for path in (tmp_path / "live.gif", live_picture.PICTURE):
+        assert path.stat().st_size < 1_000_000
+        with Image.open(path) as picture:
+            assert picture.width == 640
+            assert picture.n_frames > 25
+            assert picture.info["loop"] == 0
