@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from drawings import draw_in_place
 from PIL import Image
 
 UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
@@ -36,7 +37,8 @@ def lighten_site(folder):
     scripts = folder / "_static" / "scripts"
     icons = (scripts / "fontawesome.js").read_text("utf-8")
     for page in folder.rglob("*.html"):
-        text = lighter(page.read_text("utf-8"), icons, page.parent)
+        text = draw_in_place(page.read_text("utf-8"), page.parent)
+        text = lighter(text, icons, page.parent)
         if (
             page.name != "search.html"
         ):  # whose own scripts call each other while it loads

@@ -8,6 +8,7 @@ from urllib.parse import urldefrag, urlsplit
 
 import lxml.html
 import yaml
+from drawings import take_back
 from lxml.html import HtmlElement
 from lxml.html.builder import E
 from stamp import ROOT
@@ -15,8 +16,8 @@ from stamp import ROOT
 from companion.visualization.explorer import PERCENT
 
 ARTICLE = "//article[contains(@class, 'bd-article')]"
-# Marks beside headings, links to source code, those to the downloads themselves, lists of pages that the theme
-# hides, and the cells that install the package in Colab.
+# Marks beside headings, links to source code, those to the downloads themselves, lists of pages that the
+# theme hides, and the cells that install the package in Colab.
 SUPERFLUOUS = (
     ".//a[@class='headerlink' or span[@class='viewcode-link']]"
     " | .//div[contains(@class, 'downloads') or contains(@class, 'toctree-wrapper')]"
@@ -78,6 +79,9 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
     body = lxml.html.fromstring(path.read_text("utf-8")).xpath(ARTICLE)[0]
     for element in body.xpath(SUPERFLUOUS):
         element.drop_tree()
+    take_back(body)
+    for link in body.find_class("image-reference"):
+        link.drop_tag()
     for explorer in body.xpath(EXPLORERS):
         flatten(explorer)
     for folded in body.iter("details"):

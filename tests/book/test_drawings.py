@@ -1,0 +1,101 @@
+"""Drawings stand in the pages themselves, in the colours of the page, and are pictures in PDF and ePub."""
+
+import re
+
+import nbformat
+import pytest
+from drawings import draw_in_place, take_back
+from lxml.html import fromstring
+
+from companion.diagrams import Drawing
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.book
+
+SVG = Drawing(60, 'An "arrow" & a <box>.').svg()
+PICTURE = '<img alt="a" src="../_images/a.svg"/>'
+LINKED = '<a class="reference internal image-reference" href="../_images/a.svg">{}</a>'
+FILLS = "svg => getComputedStyle(svg.querySelector('.fill-paper')).fill"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of pages, beside that of their pictures."""
+    (tmp_path / "_images").mkdir()
+    (tmp_path / "_images" / "a.svg").write_text(
+        f"<?xml version='1.0'?>\n{SVG}", "utf-8"
+    )
+    (tmp_path / "_images" / "b.svg").write_text('<svg class="plot"></svg>', "utf-8")
+    (tmp_path / "book").mkdir()
+    return tmp_path / "book"
+
+
+@pytest.mark.parametrize("picture", [PICTURE, LINKED.format(PICTURE)])
+def test_a_drawing_takes_the_place_of_its_picture(picture, folder):
+    page = draw_in_place(f"<p>Before</p>{picture}<p>after</p>", folder)
+    drawn = SVG.replace("<svg", '<svg data-file="../_images/a.svg"', 1)
+    assert page == f"<p>Before</p>{drawn}<p>after</p>"
+
+
+def test_other_pictures_and_links_stay(folder):
+    others = '<img src="x.png"><img src="../_images/b.svg"><img src="data:,.svg">'
+    link = f'<a href="x.html">see {PICTURE}</a>'
+    page = draw_in_place(others + link, folder)
+    assert page.startswith(others)
+    assert page.endswith("</svg></a>")
+
+
+def test_in_pdf_and_epub_it_is_a_picture_again(folder):
+    page = fromstring(draw_in_place(f"<figure>{PICTURE} Caption</figure>", folder))
+    take_back(page)
+    assert not page.findall(".//svg")
+    (picture,) = page.findall(".//img")
+    assert dict(picture.attrib) == {
+        "src": "../_images/a.svg",
+        "alt": 'An "arrow" & a <box>.',
+    }
+    assert picture.tail == " Caption"
+
+
+def drawings(notebook):
+    """The drawings that a notebook holds."""
+    cells = nbformat.read(notebook, 4).cells
+    outputs = [one.get("data", {}) for cell in cells for one in cell.get("outputs", [])]
+    pictures = [data["image/svg+xml"] for data in outputs if "image/svg+xml" in data]
+    return [svg for svg in pictures if 'class="drawing"' in svg[:200]]
+
+
+def test_every_drawing_of_a_notebook_stands_in_its_page_above_its_caption(html):
+    count = 0
+    for notebook in ROOT.glob("book/[0-9]*.ipynb"):
+        text = (html / "book" / f"{notebook.stem}.html").read_text("utf-8")
+        for svg in drawings(notebook):
+            begin = text.index(re.search(r'aria-label="[^"]*"', svg)[0])
+            rest = text[begin : text.index("</figure>", begin)]
+            assert svg.rstrip().split("\n", 1)[1] in rest
+            assert "<figcaption>" in rest
+            count += 1
+    assert count
+
+
+def test_a_drawing_has_the_colours_of_its_page_and_fits_a_phone(html, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    name = next(
+        path.name
+        for path in sorted(html.glob("book/[0-9]*.html"))
+        if 'class="drawing"' in path.read_text("utf-8")
+    )
+    found = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.goto((html / "book" / name).as_uri())
+        for drawing in page.locator("figure svg.drawing").all():
+            found.add((scheme, drawing.evaluate(FILLS)))
+            box = drawing.bounding_box()
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+            viewed = drawing.evaluate(
+                "svg => svg.viewBox.baseVal.width / svg.viewBox.baseVal.height"
+            )
+            assert box["width"] / box["height"] == pytest.approx(viewed, rel=0.01)
+    page.close()
+    assert found == {("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 24, 30)")}
