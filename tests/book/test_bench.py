@@ -263,6 +263,16 @@ def test_an_address_brings_back_every_state(numbers):
         assert re.fullmatch(r"[\w=&.,;-]*", address)
 
 
+def test_the_equations_that_the_code_names_are_in_the_chapters():
+    named = re.findall(
+        r"\((\d+)\.(\d+)\)", (FOLDER / "attention.js").read_text("utf-8")
+    )
+    assert len(named) > 5
+    for chapter, number in named:
+        (path,) = (ROOT / "book").glob(f"{int(chapter):02}_*.md")
+        assert rf"\tag{{{chapter}.{number}}}" in path.read_text("utf-8")
+
+
 HOSTILE = {
     "score=<img src=x onerror=alert(1)>": ["score"],
     "score=%3Cscript%3Ealert(1)%3C/script%3E&mask=causal": ["score"],
