@@ -35,7 +35,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     names = {
         name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
     }
-    assert names == {*MODULES, "companion/py.typed"}
+    others = {"companion/py.typed", "companion/diagrams/speed_of_light.json"}
+    assert names == {*MODULES, *others}
 
 
 def test_the_lines_of_the_readme_run():

@@ -19,13 +19,14 @@ from torch import Tensor
 
 from companion.attention import Additive
 from companion.data import numbers
-from companion.diagrams.translation import SPEED_OF_LIGHT, speed_of_light
+from companion.diagrams import translation
 from companion.layers import BahdanauEncoder, FixedVectorEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
 from companion.tasks import TranslationTask
 from companion.tasks.translation import Translation
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
+SPEED_OF_LIGHT = Path(translation.__file__).with_name("speed_of_light.json")
 ENCODERS = {"withAttention": BahdanauEncoder, "withoutAttention": FixedVectorEncoder}
 STEPS = 400  # of training, for each of the two models
 LONGEST = 30  # a model that has not stopped by then is stopped
@@ -188,7 +189,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "weights.js").write_text(text, "utf-8")
     SPEED_OF_LIGHT.write_text(still(task, models_of(read(text))), "utf-8")
-    (FOLDER / "still.svg").write_text(speed_of_light().svg(), "utf-8")
+    (FOLDER / "still.svg").write_text(translation.speed_of_light().svg(), "utf-8")
 
 
 if __name__ == "__main__":

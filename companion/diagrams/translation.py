@@ -15,7 +15,7 @@ _THICKNESS = 9  # of the curve of a weight of 1
 _VISIBLE = 0.05  # the smallest weight that has a curve
 
 # What the models of the live page wrote, and the weights; ``make live`` writes the file.
-SPEED_OF_LIGHT = Path(__file__).with_name("speed_of_light.json")
+_SPEED_OF_LIGHT = Path(__file__).with_name("speed_of_light.json")
 
 _Anchor = Literal["start", "middle", "end"]
 
@@ -116,7 +116,7 @@ def speed_of_light() -> TranslationDrawing:
         >>> speed_of_light().height
         511.0
     """
-    return TranslationDrawing(**json.loads(SPEED_OF_LIGHT.read_text("utf-8")))
+    return TranslationDrawing(**json.loads(_SPEED_OF_LIGHT.read_text("utf-8")))
 
 
 def _verdict(words: Sequence[str], target: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from PIL import Image
 
 from companion.data import numbers
 from companion.diagrams.translation import (
-    SPEED_OF_LIGHT,
     TranslationDrawing,
     speed_of_light,
 )
@@ -659,7 +658,9 @@ def test_the_first_translation_is_there_soon(visit):
 
 
 def test_the_still_picture_is_what_the_models_compute(task, models):
-    assert SPEED_OF_LIGHT.read_text("utf-8") == live_model.still(task, models)
+    assert live_model.SPEED_OF_LIGHT.read_text("utf-8") == live_model.still(
+        task, models
+    )
     assert (STATIC / "live" / "still.svg").read_text("utf-8") == speed_of_light().svg()
 
 
