@@ -13,7 +13,7 @@ from lxml.html.builder import E
 
 # A picture of a given width is in a link to its file.
 PICTURE = re.compile(
-    r'(<a [^>]*\bimage-reference\b[^>]*>)?<img [^>]*?\bsrc="([^":]+\.svg)"[^>]*>(?(1)</a>)'
+    r'(<a [^>]*\bimage-reference\b[^>]*>)?<img [^>]*?\bsrc="([^":]+\.svg)"[^>]*>(?(1)\s*</a>)'
 )
 DRAWING = re.compile(r'<svg\b[^>]*\sclass="drawing"')
 DRAWN = ".//svg[@data-file]"

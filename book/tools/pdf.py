@@ -85,6 +85,10 @@ def contents(pages: list[Page]) -> str:
 
 
 def line(page: Page) -> str:
-    """A page in the table of contents."""
-    title = f'<span>{escape(page.title)}</span><span class="number"></span>'
-    return f'<li><a href="#{page.name}">{title}</a></li>'
+    """A page in the table of contents.
+
+    The number stands close to the title: across a wide gap, programs that read the text of a
+    PDF do not see a space.
+    """
+    number = '<span class="number"></span>'
+    return f'<li><a href="#{page.name}">{escape(page.title)} {number}</a></li>'

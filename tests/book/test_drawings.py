@@ -14,7 +14,9 @@ pytestmark = pytest.mark.book
 
 SVG = Drawing(60, 'An "arrow" & a <box>.').svg()
 PICTURE = '<img alt="a" src="../_images/a.svg"/>'
-LINKED = '<a class="reference internal image-reference" href="../_images/a.svg">{}</a>'
+LINKED = (
+    '<a class="reference internal image-reference" href="../_images/a.svg">{}\n</a>'
+)
 FILLS = "svg => getComputedStyle(svg.querySelector('.fill-paper')).fill"
 
 
