@@ -165,3 +165,50 @@ def test_what_is_pressed_is_large_enough_on_a_phone(name, visit):
             assert min(box["width"], box["height"]) >= 24, button.evaluate(
                 "element => element.outerHTML"
             )
+
+
+ON_PAPER = {"width": 672, "height": 972}  # A4 without its margins
+CUT_OFF = """() => [...document.querySelectorAll('article :is(pre, table, img, svg)')].filter(
+    part => part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1
+).map(part => part.outerHTML.slice(0, 200))"""
+UNBROKEN = """() => [...document.querySelectorAll('.cell, .cell_input, .cell_input *')].filter(
+    part => getComputedStyle(part).breakInside !== 'auto'
+).length"""
+UNBROKEN = """() => [...document.querySelectorAll('.cell, .cell_input, .cell_input *')].filter(
+    part => getComputedStyle(part).breakInside !== 'auto'
+).length"""
+NAVIGATION = (
+    "header, nav, .bd-sidebar, .prev-next-footer, .headerlink, .copybtn, footer"
+)
+
+
+@pytest.mark.parametrize("name", ["02_bahdanau.html", "07_sparse.html", "errata.html"])
+def test_a_printed_page_has_no_navigation_and_nothing_is_cut_off(name, visit):
+    page = visit(name, ON_PAPER)
+    page.emulate_media(media="print")
+    for part in page.locator("article details").all():
+        part.evaluate("part => { part.open = true }")
+    assert not page.evaluate(CUT_OFF)
+    assert not [part for part in page.locator(NAVIGATION).all() if part.is_visible()]
+    for code in page.locator("article pre").all():
+        assert code.evaluate("code => code.scrollWidth <= code.clientWidth")
+    lines, colours = zip(
+        *page.locator("article p a").evaluate_all(
+            "links => links.map(link => [getComputedStyle(link).textDecorationLine,"
+            " getComputedStyle(link).color === getComputedStyle(link.parentElement).color])"
+        ),
+        strict=True,
+    )
+    assert set(lines) == {"none"}
+    assert all(colours)
+
+
+def test_a_dark_page_is_printed_as_a_light_one(visit):
+    page = visit("notation.html")
+    page.emulate_media(color_scheme="dark")
+    theme = "document.documentElement.dataset.theme"
+    page.wait_for_function(f"{theme} === 'dark'")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(theme) == "light"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(theme) == "dark"
