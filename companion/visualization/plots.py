@@ -224,10 +224,12 @@ def learning_curves(
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A style for each name: that of the model, or the next that no model in the figure has."""
+    """A style for each name: that of the model, or else one that no model has, while there are any."""
     taken = {name: MODELS[name] for name in names if name in MODELS}
-    free = cycle(style for style in LINES + MARKERS if style not in taken.values())
-    return {name: taken.get(name) or next(free) for name in names}
+    free = [style for style in LINES + MARKERS if style not in taken.values()]
+    free.sort(key=lambda style: style in MODELS.values())
+    others = cycle(free)
+    return {name: taken.get(name) or next(others) for name in names}
 
 
 def _line(

@@ -14,7 +14,7 @@ BLUE = "#0072B2"  #: the first colour of lines, and that of what a search kept
 #: Line styles and the colours of Okabe and Ito, distinguishable with any colour vision;
 #: without yellow, which is too pale.
 LINES: Cycler[str, Any] = cycler(
-    color=[BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"],
+    color=[BLUE, "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9"],
     linestyle=["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1))],
 )
 #: Markers of curves.
