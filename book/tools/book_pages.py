@@ -1,8 +1,8 @@
 """A Sphinx extension: what Jupyter Book and its theme leave open on a page.
 
 No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; boxes
-for what notebooks have as quotations; a description of each page; HTML that a screen reader can make sense
-of; and pages that are light.
+for what notebooks have as quotations; a description of each page, also for those who share it; HTML that a
+screen reader can make sense of; and pages that are light.
 """
 
 import html
@@ -11,7 +11,7 @@ import textwrap
 
 from docutils import nodes
 from light_pages import lighten
-from stamp import COLAB
+from stamp import COLAB, site_url
 
 FOLDED = re.compile(
     r'<summary aria-label="Toggle hidden content">\s*<p class="collapsed[^>]*>.*?</p>'
@@ -31,6 +31,8 @@ FORMULA = re.compile(
 )
 LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
 CALLOUTS = ("Definition.", "Common mistake.")
+TAG = re.compile(r"<[^>]*>")
+PREVIEW = "alignment.png"  # the picture beside each page that is shared
 DESCRIBED = 80, 155  # the letters that a description has at least, and at most
 
 
@@ -72,10 +74,26 @@ def mend(app, page, template, context, doctree):
         body = FORMULA.sub(roomy, body)
         context["body"] = plain_citations(body)
     if doctree is not None:
-        description = html.escape(describe(doctree))
-        context["metatags"] += (
-            f'\n    <meta name="description" content="{description}" />'
-        )
+        description = describe(doctree)
+        context["metatags"] += meta("name", "description", description)
+        for name, content in preview(app.config, page, context, description):
+            context["metatags"] += meta("property", f"og:{name}", content)
+
+
+def meta(kind, name, content):
+    """A line in the head of a page."""
+    return f'\n    <meta {kind}="{name}" content="{html.escape(content)}" />'
+
+
+def preview(config, page, context, description):
+    """What is shown where a page is shared; its address and a picture once the book has an address."""
+    yield "title", html.unescape(TAG.sub("", context["title"]))
+    yield "description", description
+    yield "type", "website" if page == config.root_doc else "article"
+    yield "site_name", config.html_title
+    if site := site_url(config.html_theme_options.get("repository_url", "")):
+        yield "url", f"{site}/{page}.html"
+        yield "image", f"{site}/_static/{PREVIEW}"
 
 
 def describe(doctree):

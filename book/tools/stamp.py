@@ -54,6 +54,12 @@ def repository_url(config: Path = ROOT / "_config.yml") -> str:
     ).rstrip("/")
 
 
+def site_url(repository: str) -> str:
+    """Where GitHub Pages publishes the book of a repository; empty without one on GitHub."""
+    found = re.fullmatch(r"https://github\.com/([\w-]+)/([\w.-]+)", repository)
+    return f"https://{found[1].lower()}.github.io/{found[2]}" if found else ""
+
+
 def setup_source(url: str) -> str:
     """The code with which the setup cell of every notebook begins."""
     return SETUP.format(source=f"git+{url}" if url else "")

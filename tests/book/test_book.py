@@ -23,7 +23,14 @@ from docutils.utils import new_document
 from light_pages import UNSEEN, lighter, take_fewer_colours
 from map_pictures import FOLDER, draw, pictures
 from PIL import Image
-from stamp import COLAB, README_PART, repository_url, stamp, stamp_readme
+from stamp import (
+    COLAB,
+    README_PART,
+    repository_url,
+    site_url,
+    stamp,
+    stamp_readme,
+)
 
 import companion
 from companion.data import numbers
@@ -32,6 +39,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.book
 
 EXAMPLE = "https://github.com/some-one/a-book"
+PUBLISHED = "https://some-one.github.io/a-book"
 IN_COLAB = f"{COLAB}/github/some-one/a-book/blob/main/book/"
 ADDRESS = re.compile(
     r"(?:git\+(?:https?|ssh|git)://|colab\.research\.google\.com/github/)[\w.~%/-]+"
@@ -512,6 +520,30 @@ def test_with_an_address_a_chapter_has_a_button_that_opens_it_in_colab(elsewhere
     for page in elsewhere.glob("_build/html/book/[0-9]*.html"):
         links = set(re.findall(r'href="(https://colab[^"]*)"', page.read_text("utf-8")))
         assert links == {f"{IN_COLAB}{page.stem}.ipynb"}
+        check_preview(page, elsewhere / "_build" / "html")
+
+
+def check_preview(page, html):
+    """The address of a page, and that of its picture, which is there."""
+    text = page.read_text("utf-8")
+    found = dict(re.findall(r'property="og:(url|image)" content="([^"]*)"', text))
+    assert found["url"] == f"{PUBLISHED}/book/{page.name}"
+    assert (html / found["image"].removeprefix(f"{PUBLISHED}/")).is_file()
+
+
+@pytest.mark.parametrize(
+    ("repository", "site"),
+    [
+        ("", ""),
+        (EXAMPLE, PUBLISHED),
+        ("https://github.com/Some-One/a.b", "https://some-one.github.io/a.b"),
+        ("https://example.org/some-one/a-book", ""),
+    ],
+)
+def test_the_address_of_the_site_follows_from_that_of_a_repository_on_github(
+    repository, site
+):
+    assert site_url(repository) == site
 
 
 @pytest.mark.skipif(bool(repository_url()), reason="this book has an address")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from stamp import repository_url
 
 from tests.book.conftest import MATH_IS_SET
 from tests.conftest import ROOT
@@ -55,6 +56,25 @@ def test_a_page_says_its_language_its_title_and_what_it_is_about(name, html):
     (description,) = re.findall(r'<meta name="description" content="([^"]*)" />', head)
     assert 20 <= len(description) <= 200
     assert "\n" not in description
+
+
+def shared(page):
+    """What a page says to those who share it, by the names of Open Graph."""
+    text = page.read_text("utf-8")
+    found = re.findall(r'<meta property="og:(\w+)" content="([^"]*)" />', text)
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_to_those_who_share_it_what_it_says_to_all(name, html):
+    said = shared(html / "book" / name)
+    head = (html / "book" / name).read_text("utf-8").split("<body", 1)[0]
+    assert f"<title>{said['title']} &#8212; {said['site_name']}</title>" in head
+    assert f'name="description" content="{said["description"]}"' in head
+    assert said["type"] == ("website" if name == "index.html" else "article")
+    addressed = {"url", "image"} if repository_url() else set()
+    assert {"url", "image"} & said.keys() == addressed
 
 
 def test_no_two_pages_say_the_same_of_themselves(html):
