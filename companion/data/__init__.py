@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-DATA_SETS = {
+_DATA_SETS = {
     "comparisons",
     "docstrings",
     "facts",
@@ -56,7 +56,7 @@ DATA_SETS = {
 
 def __getattr__(name: str) -> Any:
     """Import batches and data sets when they are asked for: they need more than models."""
-    if name in DATA_SETS:
+    if name in _DATA_SETS:
         return import_module(f"companion.data.{name}")
     if name in __all__:
         from companion.data import batching, examples
@@ -67,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """All names, those that are imported at their first use included."""
-    return sorted({*globals(), *__all__, *DATA_SETS})
+    return sorted({*globals(), *__all__, *_DATA_SETS})

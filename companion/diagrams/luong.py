@@ -142,14 +142,14 @@ def input_feeding() -> Drawing:
     return drawing
 
 
-class _Step(NamedTuple):
+class _Column(NamedTuple):
     """The boxes of a step that other steps are joined to."""
 
     state: Rectangle
     fed: Rectangle
 
 
-def _fed_step(drawing: Drawing, x: float, before: str, t: str) -> _Step:
+def _fed_step(drawing: Drawing, x: float, before: str, t: str) -> _Column:
     """LSTM, attention and attentional state of step ``t``."""
     state = drawing.box(x, 252, 90, 30, f"LSTM: *h*_{{{t}}}", "query")
     attention = drawing.box(x, 186, 90, 30, "attention")
@@ -165,7 +165,7 @@ def _fed_step(drawing: Drawing, x: float, before: str, t: str) -> _Step:
     drawing.arrow(fed.top, output.bottom)
     drawing.arrow(output.top, (x, 36))
     drawing.text(x, 22, f"*y*_{{{t}}}")
-    return _Step(state, fed)
+    return _Column(state, fed)
 
 
 def _feed(drawing: Drawing, start: Point, state: Rectangle) -> None:
