@@ -11,6 +11,7 @@ import numpy as np
 from drawings import draw_in_place
 from PIL import Image
 
+PALETTES = 32, 64, 128, 256  # numbers of colours
 UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
 ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
@@ -49,15 +50,19 @@ def lighten_site(folder):
 
 
 def take_fewer_colours(path):
-    """Give a PNG a palette of 256 colours if it is then smaller and looks the same."""
+    """Give a PNG the smallest palette with which it looks the same, if it is then smaller."""
     with Image.open(path) as image:
         colours, density = image.convert("RGB"), image.info.get("dpi", (96, 96))
-    few = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    moved = np.abs(np.asarray(few.convert("RGB"), int) - np.asarray(colours, int)).max()
-    written = io.BytesIO()
-    few.save(written, "PNG", optimize=True, dpi=density)
-    if moved <= UNSEEN and written.tell() < path.stat().st_size:
-        path.write_bytes(written.getvalue())
+    for count in PALETTES:
+        few = colours.quantize(
+            count, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+        moved = np.asarray(few.convert("RGB"), int) - np.asarray(colours, int)
+        written = io.BytesIO()
+        few.save(written, "PNG", optimize=True, dpi=density)
+        if np.abs(moved).max() <= UNSEEN and written.tell() < path.stat().st_size:
+            path.write_bytes(written.getvalue())
+            return
 
 
 def lighter(text, icons, folder):
