@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.book
 
 PAGES = sorted(path.name for path in ROOT.glob("_build/html/book/*.html"))
+CHAPTERS = [name for name in PAGES if name[0].isdigit()]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 # Pages with formulas, pictures, wide tables or long words at its top.
 FIRST_SEEN = [
@@ -232,3 +233,16 @@ def test_a_dark_page_is_printed_as_a_light_one(visit):
     assert page.evaluate(theme) == "light"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(theme) == "dark"
+
+
+LONGEST_CUT_OFF = """() => [...document.querySelectorAll('article .cell_input pre')].filter(
+    code => code.scrollWidth > code.clientWidth
+).map(code => code.textContent.split('\\n').reduce((a, b) => a.length < b.length ? b : a))"""
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_code_of_a_chapter_is_cut_off(name, visit):
+    page = visit(name)
+    for folded in page.locator("article details").all():
+        folded.evaluate("part => { part.open = true }")
+    assert page.evaluate(LONGEST_CUT_OFF) == []
