@@ -8,7 +8,7 @@ from torch import Tensor
 
 from companion.attention.base import masked_softmax
 from companion.attention.scores import Dot
-from companion.diagrams.drawing import Drawing, Point, Rectangle, Role
+from companion.diagrams.drawing import Drawing, Point, Rectangle, Role, masked
 
 _QUERY = [[1.2, 0.7]]
 _KEYS = [[0.95, 1.15], [1.1, -0.5], [-0.5, 1.3], [-1.0, -0.9]]
@@ -276,13 +276,9 @@ def _pipeline(drawing: Drawing, centres: dict[str, float]) -> None:
     )
 
     unmasked = scores.sigmoid().tolist()
-    masked = [
-        [shade if allowed else None for shade, allowed in zip(*rows, strict=True)]
-        for rows in zip(unmasked, mask.tolist(), strict=True)
-    ]
     stages: tuple[tuple[str, list[list[float | None]], Role], ...] = (
         ("score", unmasked, "key"),
-        ("mask", masked, "key"),
+        ("mask", masked(unmasked, mask.tolist()), "key"),
         ("normalise", weights.tolist(), "key"),
         ("average", (weights @ value).sigmoid().tolist(), "value"),
     )

@@ -187,19 +187,19 @@ def _averaged(
     title: str,
     name: str,
     alpha: list[list[float]],
-    shares: list[float],
+    proportions: list[float],
 ) -> None:
     """A reader that averages the attentions of the question's words."""
     grid = drawing.grid(x, 170, alpha, side=28)
     drawing.text(x + 30, 20, title, bold=True)
-    _ask(drawing, grid, [f"*u*_{t}" for t in range(1, len(shares) + 1)])
-    row = drawing.grid(x, 284, [shares], side=28)
+    _ask(drawing, grid, [f"*u*_{t}" for t in range(1, len(proportions) + 1)])
+    row = drawing.grid(x, 284, [proportions], side=28)
     drawing.text(x, 255, "*α*")
     drawing.text(x, 312, name)
     product = drawing.circle(x + 58, 170, 8, "×")
     drawing.arrow(grid.right, product.left)
     drawing.arrow(row.right, (product.x, row.y), product.bottom)
-    weights = (torch.tensor(alpha) @ torch.tensor(shares)).tolist()
+    weights = (torch.tensor(alpha) @ torch.tensor(proportions)).tolist()
     column = drawing.grid(x + 92, 170, [[weight] for weight in weights], side=28)
     drawing.arrow(product.right, column.left)
     drawing.text(x + 92, 256, "*s*")

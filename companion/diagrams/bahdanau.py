@@ -1,7 +1,8 @@
 """The drawings of chapter 2: Bahdanau's model, its score, and its use of location."""
 
 from collections.abc import Sequence
-from math import exp, tanh
+
+import torch
 
 from companion.diagrams.drawing import Drawing, Rectangle
 
@@ -17,10 +18,7 @@ _PREVIOUS_SCORES = (1.0, 4.0, 1.0, 0.0, 0.0, 0.0)
 _CONTENT = {"six": 1.0, "two": -1.0, "one": -1.0}  # W_a s_{i−1} + U_a h_j
 _FILTER = (1.0, 0.0, 0.0)  # F: the weight of the position before
 _LOCATION, _BIAS, _SCALE = 3.0, -1.2, 3.0  # L, b and v_a, one number each
-_MIDDLE, _SIDE = (
-    340,
-    34,
-)  # of the rows of weights: their centre, and the side of a square
+_MIDDLE, _SIDE = 340, 34  # of the rows of weights: their centre, a square's side
 
 
 def architecture() -> Drawing:
@@ -47,9 +45,8 @@ def architecture() -> Drawing:
     context = drawing.box(240, 190, 60, 36, "*c*_i", "value")
     drawing.text(284, 186, "context vector\n= Σ_j *α*_{ij} *h*_j", "value", "start")
     query = drawing.box(44, 98, *_STATE, "*s*_{i−1}", "query")
-    for number, (x, weight) in enumerate(
-        zip(_COLUMNS, _softmax(_SCORES), strict=True), 1
-    ):
+    weights = torch.tensor(_SCORES).softmax(0).tolist()
+    for number, (x, weight) in enumerate(zip(_COLUMNS, weights, strict=True), 1):
         drawing.flow((x, tops), context.bottom, "key", 0.8 + 10 * weight)
         drawing.dot(x, tops - 18, 3.5, "query")
         side = 20 if x > context.x else -20
@@ -154,7 +151,8 @@ def circle() -> Drawing:
         " query.",
     )
     query = drawing.box(116, 60, *_STATE, "*s*_{i−1}", "query")
-    weights = drawing.grid(370, 60, [_softmax(_SCORES)], "key", side=20)
+    shades = torch.tensor(_SCORES).softmax(0).tolist()
+    weights = drawing.grid(370, 60, [shades], "key", side=20)
     drawing.text(370, 36, "*α*_i", "key")
     context = drawing.box(370, 226, *_STATE, "*c*_i", "value")
     state = drawing.box(116, 226, *_STATE, "*s*_i", "query")
@@ -195,7 +193,7 @@ def location_sensitive() -> Drawing:
         " all weight is on the “six” after the last position; without them, the three"
         " “six” have the same weight.",
     )
-    previous = _softmax(_PREVIOUS_SCORES)
+    previous = torch.tensor(_PREVIOUS_SCORES).softmax(0).tolist()
     features = _convolve(previous)
     for place, token in enumerate(_REPEATED):
         drawing.text(_MIDDLE + _SIDE * (place - 2.5), 20, token)
@@ -237,13 +235,6 @@ def _convolve(weights: Sequence[float]) -> list[float]:
 
 def _attend(features: Sequence[float]) -> list[float]:
     """The weights α_i of the repeated source, with one hidden unit."""
-    hidden = [
-        tanh(_CONTENT[token] + _LOCATION * feature + _BIAS)
-        for token, feature in zip(_REPEATED, features, strict=True)
-    ]
-    return _softmax([_SCALE * value for value in hidden])
-
-
-def _softmax(scores: Sequence[float]) -> list[float]:
-    exponentials = [exp(score) for score in scores]
-    return [value / sum(exponentials) for value in exponentials]
+    content = torch.tensor([_CONTENT[token] for token in _REPEATED])
+    hidden = torch.tanh(content + _LOCATION * torch.tensor(features) + _BIAS)
+    return (_SCALE * hidden).softmax(0).tolist()

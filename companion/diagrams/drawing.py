@@ -120,7 +120,7 @@ class Drawing:
             f' width="{_number(width)}" height="{_number(height)}" rx="5"'
             f" {_paint(_tint(role), role)}/>"
         )
-        self.text(x, y, text, "ink" if role in ("ink", "muted", "layer") else role)
+        self.text(x, y, text, _text_role(role))
         return box
 
     def frame(self, left: float, top: float, right: float, bottom: float) -> None:
@@ -147,7 +147,7 @@ class Drawing:
             f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}"'
             f" {_paint(_tint(role), role)}/>"
         )
-        self.text(x, y, text, "ink" if role in ("ink", "muted", "layer") else role)
+        self.text(x, y, text, _text_role(role))
         return Rectangle(x, y, 2 * radius, 2 * radius)
 
     def dot(self, x: float, y: float, radius: float, role: Role = "ink") -> None:
@@ -338,6 +338,25 @@ class Drawing:
 def _number(value: float) -> str:
     """A number with at most two decimals, so that the same drawing is always the same text."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def masked(
+    shades: Sequence[Sequence[float]], mask: Sequence[Sequence[bool]]
+) -> list[list[float | None]]:
+    """The shades of a grid where the mask allows attention; ``None`` elsewhere.
+
+    Raises:
+        ValueError: the shades and the mask differ in shape.
+    """
+    return [
+        [shade if allowed else None for shade, allowed in zip(*rows, strict=True)]
+        for rows in zip(shades, mask, strict=True)
+    ]
+
+
+def _text_role(role: Role) -> Role:
+    """The role of the text in a shape: only what attention distinguishes has coloured text."""
+    return "ink" if role in ("ink", "muted", "layer") else role
 
 
 def _tint(role: Role) -> str:

@@ -3,7 +3,9 @@
 import random
 from collections.abc import Sequence
 from itertools import pairwise
-from math import exp, log
+from math import log
+
+import torch
 
 from companion.diagrams.drawing import Drawing, Point, Rectangle
 
@@ -96,7 +98,7 @@ def gumbel() -> Drawing:
     drawing.text(314, 18, "softmax(sum / *τ*)", bold=True)
     for left, temperature in ((230, 2), (292, 0.5), (354, 0.1)):
         drawing.text(left + 22, 44, f"*τ* = {temperature}", "muted")
-        weights = _softmax([total / temperature for total in sums])
+        weights = (torch.tensor(sums) / temperature).softmax(0).tolist()
         _bars(drawing, left, weights, [f"{weight:.2f}" for weight in weights])
     drawing.text(444, 18, "argmax", bold=True)
     _bars(drawing, 422, one_hot, [str(one) for one in one_hot])
@@ -122,11 +124,6 @@ def _gumbel_noise() -> list[float]:
     return [-log(-log(generator.random())) for _ in _SCORES]
 
 
-def _softmax(scores: Sequence[float]) -> list[float]:
-    powers = [exp(score) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
 def estimators() -> Drawing:
     """Four ways to a gradient for the scores: what each computes forward and backward.
 
@@ -147,8 +144,8 @@ def estimators() -> Drawing:
         " and needs all values.",
     )
     noisy = _noisy_scores()
-    weights = _softmax(_SCORES)
-    relaxed = _softmax([score / 0.5 for score in noisy])
+    weights = torch.tensor(_SCORES).softmax(0).tolist()
+    relaxed = (torch.tensor(noisy) / 0.5).softmax(0).tolist()
     one, every = _one_hot(noisy), [1] * len(_SCORES)
     drawing.text(_READ, 18, "values read", "value")
 
@@ -192,7 +189,7 @@ class _Estimator:
         self.drawing, self.y = drawing, y
         drawing.text(14, y - 46, name, anchor="start", bold=True)
         scores = noisy or _SCORES
-        self.scores = self._vector(47, [_sigmoid(score) for score in scores])
+        self.scores = self._vector(47, torch.tensor(scores).sigmoid().tolist())
         drawing.text(47, y - 20, "*e*_t + *g*_t" if noisy else "*e*_t", "key")
         self.weights = self.averaged = self._vector(150, weights)
         drawing.text(150, y - 20, "*w*_t" if noisy else "*α*_t", "key")
@@ -252,10 +249,6 @@ class _Estimator:
         )
 
 
-def _sigmoid(score: float) -> float:
-    return 1 / (1 + exp(-score))
-
-
 def _noisy_scores() -> list[float]:
     return [e + g for e, g in zip(_SCORES, _gumbel_noise(), strict=True)]
 
@@ -267,12 +260,12 @@ def _one_hot(scores: Sequence[float]) -> list[int]:
 def _region_weights() -> list[float]:
     """The weights of all regions, row by row: a softmax of scores that fall with distance."""
     column, row = _PEAK
-    powers = [
-        exp(-0.7 * ((x + 0.5 - column) ** 2 + (y + 0.5 - row) ** 2))
+    scores = [
+        -0.7 * ((x + 0.5 - column) ** 2 + (y + 0.5 - row) ** 2)
         for y in range(_ROW)
         for x in range(_ROW)
     ]
-    return [power / sum(powers) for power in powers]
+    return torch.tensor(scores).softmax(0).tolist()
 
 
 def _sampled(weights: Sequence[float]) -> list[int]:

@@ -74,19 +74,19 @@ def mixture() -> Drawing:
     )
     generator = torch.Generator().manual_seed(5)
     R, Q, K = torch.randn(3, 4, 4, generator=generator)
-    shares = torch.tensor([0.0, 0.8]).softmax(0).tolist()  # a softmax of w
+    proportions = torch.tensor([0.0, 0.8]).softmax(0).tolist()  # a softmax of w
     mixed, middle = torch.zeros(4, 4), 143
-    for number, name, formula, scores, share, y in (
-        (1, "random", "*B*_1 = *R*", 2 * R, shares[0], 82),
-        (2, "dot product", "*B*_2 = *QK*^⊤ / √*d*", Q @ K.mT / 2, shares[1], 204),
+    for number, name, formula, scores, proportion, y in (
+        (1, "random", "*B*_1 = *R*", 2 * R, proportions[0], 82),
+        (2, "dot product", "*B*_2 = *QK*^⊤ / √*d*", Q @ K.mT / 2, proportions[1], 204),
     ):
-        mixed += share * scores
+        mixed += proportion * scores
         matrix = drawing.grid(76, y, scores.sigmoid().tolist(), "muted", _SIDE)
         drawing.text(76, y - 68, name, bold=True)
         drawing.text(76, y - 50, formula)
-        drawing.line((matrix.right[0] + 6, y), (206, middle), width=1 + 8 * share)
+        drawing.line((matrix.right[0] + 6, y), (206, middle), width=1 + 8 * proportion)
         height = y + (8 if y > middle else -8)
-        drawing.text(152, height, f"α_{number} = {share:.2f}", anchor="start")
+        drawing.text(152, height, f"α_{number} = {proportion:.2f}", anchor="start")
     plus = drawing.circle(206, middle, 10, "+")
     weights = drawing.grid(346, middle, mixed.softmax(-1).tolist(), side=_SIDE)
     drawing.arrow(plus.right, (weights.left[0] - 6, middle))

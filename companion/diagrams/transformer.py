@@ -7,7 +7,7 @@ from torch import Tensor
 
 from companion.attention import masks
 from companion.attention.scores import ScaledDot
-from companion.diagrams.drawing import Drawing, Rectangle, Role
+from companion.diagrams.drawing import Drawing, Rectangle, Role, masked
 from companion.layers.positional_encoding import sinusoids
 
 _WIDTH, _HEIGHT = 148, 32  # of a layer's box
@@ -150,8 +150,8 @@ def scaled_dot_product() -> Drawing:
     rows = [
         drawing.grid(45, 159, _shades(queries), "query", _SIDE),
         drawing.grid(114, 159, scores, "muted", _SIDE),
-        drawing.grid(232, 159, _masked(scores, mask), "muted", _SIDE),
-        drawing.grid(366, 159, _masked(weights.tolist(), mask), "key", _SIDE),
+        drawing.grid(232, 159, masked(scores, mask.tolist()), "muted", _SIDE),
+        drawing.grid(366, 159, masked(weights.tolist(), mask.tolist()), "key", _SIDE),
         drawing.grid(435, 159, averaged[4:], "value", _SIDE),
     ]
     names = ("*Q*", "scores", "masked", "weights", "output")
@@ -247,9 +247,8 @@ def causal_mask() -> Drawing:
     tokens = ("<bos>", "quatre", "vingt", "dix", "sept", "<eos>")
     allowed = masks.dense(masks.causal(), 5)
     side = 50.0
-    grid = drawing.grid(
-        213, 186, _masked((0.45 * allowed).tolist(), allowed), side=side
-    )
+    shades = masked((0.45 * allowed).tolist(), allowed.tolist())
+    grid = drawing.grid(213, 186, shades, side=side)
     left, top, right = grid.left[0], grid.top[1], grid.right[0]
     for place, (token, following) in enumerate(pairwise(tokens)):
         middle = side * (place + 0.5)
@@ -363,14 +362,6 @@ def _shades(matrix: Tensor) -> list[list[float]]:
     """A matrix as shades: 0 for its least entry, 1 for its greatest."""
     least, greatest = matrix.aminmax()
     return ((matrix - least) / (greatest - least)).tolist()
-
-
-def _masked(shades: list[list[float]], mask: Tensor) -> list[list[float | None]]:
-    """The shades where the mask allows attention; ``None`` elsewhere."""
-    return [
-        [shade if allowed else None for shade, allowed in zip(*row, strict=True)]
-        for row in zip(shades, mask.tolist(), strict=True)
-    ]
 
 
 def _projection(drawing: Drawing, x: float, role: Role, letter: str) -> list[Rectangle]:

@@ -6,11 +6,7 @@ import pytest
 
 from companion.diagrams.attention import hard_and_soft_lookup, kinds, lookup
 from tests.conftest import ROOT
-from tests.diagrams.test_drawing import elements
-
-
-def texts(drawing):
-    return ["".join(text.itertext()) for text in elements(drawing, "text")]
+from tests.diagrams.test_drawing import texts
 
 
 @pytest.mark.parametrize("make", [lookup, hard_and_soft_lookup])

@@ -1,20 +1,11 @@
 """What the drawings of chapter 10 compute."""
 
-import xml.etree.ElementTree as ET
 from math import exp
 
 import pytest
 
 from companion.diagrams import attention_over_attention as drawings
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def texts(drawing):
-    return [
-        "".join(text.itertext())
-        for text in ET.fromstring(drawing.svg()).iter(f"{SVG}text")
-    ]
+from tests.diagrams.test_drawing import texts
 
 
 def weights_by_loops(scores):

@@ -4,11 +4,7 @@ import pytest
 
 from companion.data import numbers
 from companion.diagrams import bahdanau
-from tests.diagrams.test_drawing import elements
-
-
-def texts(drawing):
-    return ["".join(text.itertext()) for text in elements(drawing, "text")]
+from tests.diagrams.test_drawing import elements, texts
 
 
 def shades(drawing):

@@ -9,10 +9,14 @@ import pytest
 
 from companion import diagrams
 from companion.diagrams import Drawing
-from companion.diagrams.drawing import COLOURS, TEXT_SIZE
+from companion.diagrams.drawing import COLOURS, TEXT_SIZE, masked
 from tests.conftest import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(drawing):
+    return ["".join(text.itertext()) for text in elements(drawing, "text")]
 
 
 def every_drawing():
@@ -21,6 +25,7 @@ def every_drawing():
             if (
                 inspect.isfunction(make)
                 and make.__module__ == module.name
+                and module.name != "companion.diagrams.drawing"
                 and not name.startswith("_")
             ):
                 yield pytest.param(make, id=f"{module.name.rsplit('.', 1)[1]}.{name}")
@@ -163,3 +168,10 @@ def test_a_grid_crosses_out_what_is_masked():
         if rect.get("fill-opacity")
     ]
     assert opacities == ["1", "0.5"]
+
+
+def test_a_mask_hides_shades():
+    mask = [[True, False], [True, True]]
+    assert masked([[0.1, 0.2], [0.3, 0.0]], mask) == [[0.1, None], [0.3, 0.0]]
+    with pytest.raises(ValueError, match="shorter"):
+        masked([[0.1, 0.2]], [[True]])

@@ -1,18 +1,14 @@
 """What the drawings of chapter 9 compute."""
 
-import xml.etree.ElementTree as ET
-
 import pytest
 
 from companion.diagrams import hierarchical
-
-SVG = "{http://www.w3.org/2000/svg}"
+from tests.diagrams.test_drawing import elements, texts
 
 
 def test_the_weights_of_each_sentence_and_of_the_document_sum_to_one():
-    root = ET.fromstring(hierarchical.architecture().svg())
     totals = {}
-    for path in root.iter(f"{SVG}path"):
+    for path in elements(hierarchical.architecture(), "path"):
         if path.get("class") == "stroke-key":
             end = path.get("d").rsplit(maxsplit=2)[1:]
             totals.setdefault(tuple(end), []).append(float(path.get("stroke-width")))
@@ -22,11 +18,10 @@ def test_the_weights_of_each_sentence_and_of_the_document_sum_to_one():
 
 
 def test_as_many_steps_are_drawn_as_are_counted():
-    root = ET.fromstring(hierarchical.flat_and_hierarchical().svg())
-    texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-    assert "4 × 5 = 20 steps" in texts
-    assert "5 + 4 = 9 steps" in texts
-    states = [rect for rect in root.iter(f"{SVG}rect") if rect.get("width") == "12"]
+    drawing = hierarchical.flat_and_hierarchical()
+    assert "4 × 5 = 20 steps" in texts(drawing)
+    assert "5 + 4 = 9 steps" in texts(drawing)
+    states = [r for r in elements(drawing, "rect") if r.get("width") == "12"]
     columns = {height: set() for height in (rect.get("y") for rect in states)}
     for rect in states:
         columns[rect.get("y")].add(float(rect.get("x")))

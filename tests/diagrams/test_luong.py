@@ -5,7 +5,7 @@ import torch
 
 from companion.attention import Dot, LocalM, LocalP
 from companion.diagrams.luong import _gaussian, _local_weights, window
-from tests.diagrams.test_drawing import elements
+from tests.diagrams.test_drawing import elements, texts
 
 
 def attended(attention, scores, t):
@@ -29,8 +29,8 @@ def test_gaussians_are_those_of_local_p():
 
 
 def written_sums():
-    texts = ["".join(text.itertext()) for text in elements(window(), "text")]
-    return [float(text.split("=")[1]) for text in texts if text.startswith("Σ")]
+    sums = [text for text in texts(window()) if text.startswith("Σ")]
+    return [float(text.split("=")[1]) for text in sums]
 
 
 def test_only_the_weights_of_local_m_sum_to_one():

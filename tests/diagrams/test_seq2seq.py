@@ -6,11 +6,7 @@ import pytest
 
 from companion.data import numbers
 from companion.diagrams import seq2seq
-from tests.diagrams.test_drawing import elements
-
-
-def texts(drawing):
-    return ["".join(text.itertext()) for text in elements(drawing, "text")]
+from tests.diagrams.test_drawing import elements, texts
 
 
 def test_the_words_are_the_task_s():

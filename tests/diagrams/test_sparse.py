@@ -5,11 +5,7 @@ import re
 import pytest
 
 from companion.diagrams import sparse
-from tests.diagrams.test_drawing import elements
-
-
-def texts(drawing):
-    return ["".join(text.itertext()) for text in elements(drawing, "text")]
+from tests.diagrams.test_drawing import elements, texts
 
 
 def blue_curves(drawing):

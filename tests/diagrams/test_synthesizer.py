@@ -1,12 +1,11 @@
 """What the drawings of chapter 8 compute."""
 
-import re
 from collections import defaultdict
 
 import pytest
 
 from companion.diagrams import synthesizer
-from tests.diagrams.test_drawing import elements
+from tests.diagrams.test_drawing import elements, texts
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_wires_are_cut_where_a_score_does_not_depend_on_a_token():
 
 
 def test_the_proportions_of_a_mixture_sum_to_one():
-    texts = ["".join(t.itertext()) for t in elements(synthesizer.mixture(), "text")]
-    shares = [float(text.split("= ")[1]) for text in texts if re.match("α", text)]
-    assert len(shares) == 2
-    assert sum(shares) == pytest.approx(1)
+    found = [text for text in texts(synthesizer.mixture()) if text.startswith("α")]
+    proportions = [float(text.split("= ")[1]) for text in found]
+    assert len(proportions) == 2
+    assert sum(proportions) == pytest.approx(1)
