@@ -100,10 +100,9 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
 
 
 def flatten(explorer: HtmlElement) -> None:
-    """Put the first map of an explorer, as a table whose cells carry their own shades, in its place."""
-    choice = explorer.xpath("string(fieldset[@class = 'pick']/legend)")
-    maps = explorer.xpath("fieldset[not(@class = 'pick')]")
-    table = maps[0].find(".//table")
+    """Put the open map of an explorer, as a table whose cells carry their own shades, in its place."""
+    shown = explorer.xpath("(details[@open] | self::*[not(details)])")[0]
+    table = shown.find(".//table")
     for head in table.iter("th"):
         head.attrib.pop("style", None)
         head.text, head[:] = head.text_content(), []
@@ -113,9 +112,10 @@ def flatten(explorer: HtmlElement) -> None:
         cell.set(
             "style", f"background-color: rgba(60, 110, 190, {weight * 0.0075:.2f})"
         )
-    said = f"{maps[0].findtext('legend')}. {PERCENT}"
-    if choice:
-        said = f"{choice}: {said} The first of {len(maps)} pictures: the web page has them all."
+    said = f"{explorer.findtext('p/b')} {PERCENT}"
+    if names := explorer.xpath("details/summary/text()"):
+        name = shown.findtext("summary")
+        said = f"{said} This is {name}, one of {len(names)} maps; the web page has them all."
     outer = explorer.getparent()  # with the explorer's own style sheet
     outer[:] = [
         E.figure(

@@ -17,15 +17,13 @@ from companion.visualization.alignments import (
 
 #: What the cells of an explorer contain.
 PERCENT = "Weights in percent; cells below 0.5 % are left blank."
+_HINT = "Select a row to shade the columns by its weights."
 # The shade is translucent and the text has the colour of the page. This blue at 75 % opacity
 # keeps the contrast of text at 4.5 or more, on light and on dark pages alike.
 _CSS = """\
 .text_html:has(>.X){background:none!important;color:inherit!important}
 .X{color:inherit;font:inherit;max-width:100%}
-.X fieldset{border:0;margin:0;padding:0;min-inline-size:0}
-.X legend{float:none;width:auto;border:0;margin:0;padding:.2em 0;font-size:1em;font-weight:bold;color:inherit}
 .X p{margin:.2em 0;color:inherit}
-.X .pick label{display:inline-block;padding:.25em .6em .25em 0;margin:0}
 .X .box{overflow-x:auto;padding:3px}
 .X table{display:table;table-layout:auto;border-collapse:collapse;width:auto;margin:0;\
 color:inherit;font-size:.9em}
@@ -43,7 +41,19 @@ outline:2px solid currentColor;outline-offset:-1px}
 .X tbody th:focus-within{text-decoration:underline}
 @media(max-width:40em){.X thead th{writing-mode:vertical-rl;height:auto;padding:.3em 0}}
 """
-_HINT = f"Select a row to shade the columns by its weights. {PERCENT}"
+# Several maps stand in exclusive details elements, laid out as tabs where that is possible. Where
+# styles are lost, as on GitHub, one map is still open, as a table, and the others are folded.
+_TABS = """\
+.X details{border:0;margin:0;padding:0;background:none;box-shadow:none}
+.X summary{padding:.25em .6em;color:inherit;cursor:pointer}
+.X [open]>summary{font-weight:bold}
+@supports selector(::details-content){.X{display:flex;flex-wrap:wrap;gap:0 .3em}
+.X details{display:contents}
+.X summary{list-style:none;border-bottom:3px solid transparent}
+.X [open]>summary{border-color:currentColor;pointer-events:none}
+.X p,.X ::details-content{flex:0 0 100%;min-width:0;order:1}
+.X .top{order:0}}
+"""
 
 
 class Explorer:
@@ -52,18 +62,42 @@ class Explorer:
     Args:
         maps: ``{name: (weights, queries, keys)}``.
         title: the title of the whole.
+        first: the name of the map that is open at first; by default the first one.
+        row: the number of the row that is selected in it at first; by default the one whose
+            weights are spread most, as in all other maps.
+        hint: one line that says what to try.
 
     Raises:
         TypeError, ValueError: as :func:`explore_many`.
     """
 
-    def __init__(self, maps: Mapping[str, Alignment], title: str):
-        self.title = printable(title)
+    def __init__(
+        self,
+        maps: Mapping[str, Alignment],
+        title: str,
+        first: str | None = None,
+        row: int | None = None,
+        hint: str = _HINT,
+    ):
+        self.title, self.hint = printable(title), printable(hint)
         self.maps = dict(maps)
         self._percent = {
             name: np.rint(100 * values).astype(int)
             for name, values in weight_matrices(maps).items()
         }
+        self.first = next(iter(self.maps)) if first is None else first
+        if self.first not in self.maps:
+            raise ValueError(
+                f"first is {first!r}, but the maps are {', '.join(map(repr, self.maps))}"
+            )
+        self._rows = {name: _most_spread(map_) for name, map_ in self._percent.items()}
+        if row is not None:
+            count = len(self._percent[self.first])
+            if not 0 <= row < count:
+                raise ValueError(
+                    f"row is {row}, but map {self.first!r} has the rows 0 to {count - 1}"
+                )
+            self._rows[self.first] = row
 
     def __repr__(self) -> str:
         sizes = [
@@ -73,19 +107,35 @@ class Explorer:
         return f"{self.title}, interactive in a notebook; queries × keys: {', '.join(sizes)}"
 
     def _repr_html_(self) -> str:
-        css, panels = _CSS, ""
+        css, tables = _CSS + (_TABS if len(self.maps) > 1 else ""), {}
         for number, (name, (_, queries, keys)) in enumerate(self.maps.items()):
             percent = self._percent[name]
             css += _rules(number, percent)
-            rows = _rows(number, percent, queries, keys)
-            panels += _panel(number, printable(name), rows, keys)
-        names = [printable(name) for name in self.maps]
-        body = _switch(self.title, names) + panels + f"<p>{_HINT}</p>"
+            rows = _table_rows(number, percent, queries, keys, self._rows[name])
+            tables[name] = _table(number, rows, keys)
+        body = f"{self._top()}{self._panels(tables)}<p>{PERCENT}</p>"
         scope = "explore-" + hashlib.sha256((css + body).encode()).hexdigest()[:8]
+        body = body.replace("<details", f'<details name="{scope}"')
         # A form separates the radio buttons of two explorers; this method submits nothing.
         return (
             f"<style>{css.replace('.X', '.' + scope)}</style>"
             f'<form class="{scope}" method="dialog" autocomplete="off">{body}</form>'
+        )
+
+    def _top(self) -> str:
+        """The title, with the name of the only map if it is another, and what to try."""
+        names = dict.fromkeys([self.title, *map(printable, self.maps)])
+        title = ": ".join(names) if len(self.maps) == 1 else self.title
+        return f'<p class="top"><b>{escape(title)}.</b> {escape(self.hint)}</p>'
+
+    def _panels(self, tables: Mapping[str, str]) -> str:
+        """The only table, or a tab for each of several."""
+        if len(tables) == 1:
+            return tables[self.first]
+        return "".join(
+            f"<details{' open' if name == self.first else ''}>"
+            f"<summary>{escape(printable(name))}</summary>{table}</details>"
+            for name, table in tables.items()
         )
 
 
@@ -94,6 +144,8 @@ def explore(
     queries: Sequence[str],
     keys: Sequence[str],
     title: str = "Attention weights",
+    row: int | None = None,
+    hint: str = _HINT,
 ) -> Explorer:
     """One alignment as an interactive table.
 
@@ -103,69 +155,80 @@ def explore(
         weights: the attention weights, ``(q, k)``.
         queries, keys: the tokens of the rows and of the columns.
         title: the title of the table.
+        row: the row that is selected at first; by default the one whose weights are spread
+            most.
+        hint: one line that says what to try.
 
     Raises:
         TypeError: a token is not a string, or the weights are not numbers.
         ValueError: the weights do not have one row per query and one column per key, or
-            lie outside 0 to 1.
+            lie outside 0 to 1; there is no such row.
 
     Example:
         >>> explore(torch.eye(2), ["deux", "un"], ["two", "one"])
         Attention weights, interactive in a notebook; queries × keys: Attention weights (2 × 2)
     """
-    return Explorer({title: (weights, queries, keys)}, title)
+    return Explorer({title: (weights, queries, keys)}, title, row=row, hint=hint)
 
 
 def explore_many(
-    maps: Mapping[str, Alignment], title: str = "Attention weights"
+    maps: Mapping[str, Alignment],
+    title: str = "Attention weights",
+    first: str | None = None,
+    row: int | None = None,
+    hint: str = _HINT,
 ) -> Explorer:
-    """Several alignments as interactive tables, with buttons that select one of them.
+    """Several alignments as interactive tables, of which one is shown at a time.
 
     They may be heads, layers, examples or decoding steps.
 
     Args:
         maps: ``{name: (weights, queries, keys)}``; each map has tokens of its own.
-        title: the title above the buttons.
+        title: the title above the names of the maps.
+        first: the name of the map that is shown at first; by default the first one.
+        row: the row that is selected in it at first; by default the one whose weights are
+            spread most, as in all other maps.
+        hint: one line that says what to try.
 
     Raises:
         TypeError, ValueError: there is no map, or one is invalid; the message gives its
             name.
+        ValueError: there is no map ``first``, or no such row in it.
     """
-    return Explorer(maps, title)
+    return Explorer(maps, title, first, row, hint)
 
 
-def _switch(title: str, names: list[str]) -> str:
-    """The title, with buttons that select a map if there are several."""
-    if names == [title]:
-        return ""
-    if len(names) == 1:
-        return f"<p><b>{escape(title)}</b></p>"
-    buttons = "".join(
-        f'<label><input type="radio" name="map" class="s{number}"{_checked(number)}> {escape(name)}</label>'
-        for number, name in enumerate(names)
-    )
-    return (
-        f'<fieldset class="pick"><legend>{escape(title)}</legend>{buttons}</fieldset>'
-    )
+def _most_spread(percent: np.ndarray) -> int:
+    """The row with the largest entropy."""
+    weights = percent / 100
+    logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
+    return int((-weights * logs).sum(axis=1).argmax())
 
 
-def _panel(number: int, name: str, rows: str, keys: Sequence[str]) -> str:
+def _table(number: int, rows: str, keys: Sequence[str]) -> str:
     head = "".join(
         f'<th scope="col" style="--w:var(--k{column})">{escape(visible(key))}</th>'
         for column, key in enumerate(keys)
     )
     return (
-        f'<fieldset class="m{number}"><legend>{escape(name)}</legend><div class="box"><table>'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div></fieldset>"
+        f'<div class="box m{number}"><table><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
-def _rows(
-    number: int, percent: np.ndarray, queries: Sequence[str], keys: Sequence[str]
+def _table_rows(
+    number: int,
+    percent: np.ndarray,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    selected: int,
 ) -> str:
     rows = ""
     for row, query in enumerate(queries):
-        button = f'<input type="radio" name="row{number}"{_checked(row)}>{escape(visible(query))}'
+        checked = " checked" if row == selected else ""
+        button = (
+            f'<input type="radio" name="row{number}"{checked}>{escape(visible(query))}'
+        )
         cells = "".join(
             f'<td style="--w:{w}" title="{escape(f"{visible(query)} → {visible(key)}: {w} %")}">{w}</td>'
             if w
@@ -177,17 +240,12 @@ def _rows(
 
 
 def _rules(number: int, percent: np.ndarray) -> str:
-    """CSS that shows a map only when selected, and shades its columns by the active row.
+    """CSS that shades the columns of a map by its active row.
 
-    The active row is the one under the pointer, or else the selected one. A browser
-    without ``:has`` shows all maps.
+    The active row is the one under the pointer, or else the selected one.
     """
-    rules = f".X:has(.s{number}:not(:checked)) .m{number}{{display:none}}\n"
+    rules = ""
     for row, weights in enumerate(percent):
         shades = ";".join(f"--k{column}:{w}" for column, w in enumerate(weights) if w)
         rules += f".X .m{number}:has(.r{row}:hover,tbody:not(:hover)>.r{row} :checked){{{shades}}}\n"
     return rules
-
-
-def _checked(number: int) -> str:
-    return "" if number else " checked"

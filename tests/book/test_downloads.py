@@ -512,14 +512,15 @@ def test_a_page_is_read_without_what_only_a_screen_can_use(tmp_path):
     assert page_of(tmp_path, "", title=None).title == "Heading"
 
 
-def test_an_explorer_becomes_the_table_of_its_first_map(tmp_path):
+def test_an_explorer_becomes_the_table_of_its_open_map(tmp_path):
     maps = {
-        "one": np.array([[0.25, 0.75], [1.0, 0.0]]),
-        "two": np.array([[0.5, 0.5], [0.5, 0.5]]),
+        "one": np.array([[0.5, 0.5], [0.5, 0.5]]),
+        "two": np.array([[0.25, 0.75], [1.0, 0.0]]),
     }
     shown = explore_many(
         {name: (values, ["a", "b"], ["<x>", "y"]) for name, values in maps.items()},
         "Looks",
+        first="two",
     )
     page = page_of(
         tmp_path, f'<div class="output text_html">{shown._repr_html_()}</div>'
@@ -533,8 +534,8 @@ def test_an_explorer_becomes_the_table_of_its_first_map(tmp_path):
     )
     assert shades == ["0.19", "0.56", "0.75"]
     said = page.body.findtext(".//figcaption/p")
-    assert said.startswith("Looks: one. ")
-    assert "The first of 2 pictures" in said
+    assert said.startswith("Looks. ")
+    assert said.endswith(" This is two, one of 2 maps; the web page has them all.")
 
 
 def test_a_lonely_map_has_no_others(tmp_path):

@@ -72,33 +72,87 @@ def test_headers_name_every_row_and_column(weights):
     ]
 
 
-def test_every_button_has_a_label_and_every_group_a_legend(several):
+def test_every_button_has_a_label_and_every_map_a_name(several):
     page = Page(explore_many(several, title="Head"))
-    assert len(page.every("label")) == len(page.every("input")) == 2 + 3 + 2
+    assert len(page.every("label")) == len(page.every("input")) == 3 + 2
     assert all(text.strip() for _, text in page.every("label"))
-    assert [text for _, text in page.every("legend")] == ["Head", "head 1", "head 2"]
-    groups = [
-        attributes["name"]
-        for attributes, _ in page.every("input")
-        if "checked" in attributes
-    ]
-    assert groups == ["map", "row0", "row1"]
+    assert [text for _, text in page.every("summary")] == ["head 1", "head 2"]
 
 
-def test_one_map_needs_no_button_to_select_it(weights):
-    names = {
-        attributes["name"]
-        for attributes, _ in Page(explore(weights, QUERIES, KEYS)).every("input")
-    }
-    assert names == {"row0"}
+def selected(explorer):
+    """The names of the open maps, and the selected row of each map."""
+    page = Page(explorer)
+    inside = zip(page.every("details"), page.every("summary"), strict=True)
+    names = [text for (attributes, _), (_, text) in inside if "open" in attributes]
+    labels = zip(page.every("input"), page.every("label"), strict=True)
+    rows = [text for (attributes, _), (_, text) in labels if "checked" in attributes]
+    return names, rows
 
 
-def test_the_title_is_shown_with_one_map_too_but_not_twice(weights):
+def test_at_first_the_most_spread_rows_are_selected(several):
+    assert selected(explore_many(several)) == (["head 1"], ["vingt", "vingt"])
+    assert selected(explore(torch.eye(2), KEYS, KEYS)) == ([], ["ninety"])
+    uniform = torch.tensor([[0.9, 0.1, 0.0], [0.4, 0.3, 0.3], [0.5, 0.5, 0.0]])
+    assert selected(explore(uniform, QUERIES, QUERIES)) == ([], ["vingt"])
+
+
+def test_what_is_selected_at_first_can_be_chosen(several, weights):
+    explorer = explore_many(several, first="head 2", row=0)
+    assert selected(explorer) == (["head 2"], ["vingt", "quatre"])
+    assert selected(explore(weights, QUERIES, KEYS, row=2)) == ([], ["dix"])
+
+
+def test_maps_and_rows_that_do_not_exist_are_refused(several, weights):
+    with pytest.raises(ValueError, match=r"first is 'head 3'.* 'head 1', 'head 2'"):
+        explore_many(several, first="head 3")
+    for row in (-1, 2):
+        message = f"row is {row}, but map 'head 2' has the rows 0 to 1"
+        with pytest.raises(ValueError, match=message):
+            explore_many(several, first="head 2", row=row)
+    with pytest.raises(ValueError, match="rows 0 to 2"):
+        explore(weights, QUERIES, KEYS, row=3)
+
+
+def test_of_several_maps_one_is_open_at_a_time(several):
+    explorer = explore_many(several)
+    (scope,) = set(re.findall(r'<form class="([\w-]+)"', explorer._repr_html_()))
+    names = {attributes["name"] for attributes, _ in Page(explorer).every("details")}
+    assert names == {scope}
+
+
+def test_one_map_has_no_tab(weights):
+    assert not Page(explore(weights, QUERIES, KEYS)).every("details")
+
+
+def test_the_title_and_what_to_try_stand_above_all(weights, several):
     one = {"head 1": (weights, QUERIES, KEYS)}
-    assert Page(explore_many(one, title="Heads & layers")).every("b") == [
-        ({}, "Heads & layers")
+    for maps, title, shown in (
+        (several, "Heads & layers", "Heads & layers."),
+        (one, "Heads & layers", "Heads & layers: head 1."),
+        (one, "head 1", "head 1."),
+    ):
+        page = Page(explore_many(maps, title=title, hint="Try <dix>."))
+        assert [text for _, text in page.every("b")] == [shown]
+        assert page.every("p")[0][1] == f"{shown} Try <dix>."
+    assert "Select a row" in Page(explore(weights, QUERIES, KEYS)).every("p")[0][1]
+
+
+def test_without_styles_and_forms_the_first_map_is_a_table_and_the_others_are_folded(
+    several,
+):
+    """What is left where a viewer, such as GitHub's, removes styles, forms and most attributes."""
+    html = explore_many(several, title="Head", first="head 2")._repr_html_()
+    html = re.sub(r"<style>.*?</style>|</?(?:form|input|label)[^>]*>", "", html)
+    html = re.sub(r' (?:style|class|title|name|scope)="[^"]*"', "", html)
+    opened = re.findall(r"<details( open)?><summary>(.*?)</summary>", html)
+    assert opened == [("", "head 1"), (" open", "head 2")]
+    rows = re.findall(r"<tr>(.*?)</tr>", html[html.index("head 2") :])
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+    assert cells == [
+        ["", "ninety", "&lt;eos&gt;"],
+        ["quatre", "100", ""],
+        ["vingt", "75", "25"],
     ]
-    assert not Page(explore_many(one, title="head 1")).every("b")
 
 
 def test_an_array_gives_the_same_page(weights):
@@ -133,9 +187,12 @@ def test_tokens_titles_and_names_are_text_not_markup(weights):
     )
     assert not page.every("script")
     texts = [
-        text.strip() for tag in ("legend", "label", "th") for _, text in page.every(tag)
+        text.strip()
+        for tag in ("summary", "label", "th")
+        for _, text in page.every(tag)
     ]
-    assert texts.count(nasty) == 2 + 1 + 3 + 3 + 2
+    assert texts.count(nasty) == 1 + 3 + 3 + 2
+    assert page.every("b")[0][1] == f"{nasty}."
     assert page.every("td")[1][0]["title"] == f"{nasty} → {nasty}: 100 %"
 
 
@@ -158,7 +215,8 @@ def test_the_same_content_gives_the_same_page_and_other_content_another_class(we
 def test_css_rules_apply_to_their_own_explorer_only(several):
     explorer = explore_many(several)
     (name,) = set(re.findall(r"explore-\w+", explorer._repr_html_()))
-    css = re.sub(r"@media\([^)]*\){(.*)}", r"\1", Page(explorer).every("style")[0][1])
+    css = Page(explorer).every("style")[0][1]
+    css = re.sub(r"@(?:media|supports)[^{]*{((?:[^{}]*{[^{}]*})*)}", r"\1", css)
     for selectors in re.findall(r"([^{}]+){", css):
         assert f".{name}" in selectors, selectors
 
@@ -212,8 +270,8 @@ def test_lone_surrogates_are_replaced_in_tokens_names_and_titles():
         "\N{REPLACEMENT CHARACTER}",
         "a\N{REPLACEMENT CHARACTER}b",
     ]
-    assert page.every("legend")[0][1] == "\N{REPLACEMENT CHARACTER}!"
-    assert page.every("legend")[1][1] == "head \N{REPLACEMENT CHARACTER}"
+    assert page.every("b")[0][1] == "\N{REPLACEMENT CHARACTER}!."
+    assert page.every("summary")[0][1] == "head \N{REPLACEMENT CHARACTER}"
 
 
 def test_surrogate_pairs_become_their_character():
@@ -224,4 +282,4 @@ def test_surrogate_pairs_become_their_character():
 @pytest.mark.usefixtures("unchecked")
 def test_names_that_are_numbers_are_shown():
     page = Page(explore_many({1: (torch.ones(1, 1), ["a"], ["b"])}, title="t"))
-    assert page.every("legend")[0][1] == "1"
+    assert page.every("b")[0][1] == "t: 1."
