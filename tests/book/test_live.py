@@ -258,10 +258,10 @@ def test_what_is_not_exactly_a_number_in_french_has_no_value(live, wrong):
     assert value is None
 
 
-def test_the_training_numbers_are_drawn_again_exactly(live, task):
-    drawn = live.evaluate("[...TrainingNumbers.draw()]")
-    assert len(drawn) == len(set(drawn))
-    assert set(drawn) == {pair.number for pair in task.training_pairs}
+def test_the_training_numbers_are_generated_again_exactly(live, task):
+    found = live.evaluate("[...TrainingNumbers.generate()]")
+    assert len(found) == len(set(found))
+    assert set(found) == {pair.number for pair in task.training_pairs}
 
 
 def test_translations_and_weights_are_those_of_pytorch(live, task, models, content):
@@ -541,6 +541,11 @@ def test_after_the_last_word_of_one_model_the_other_goes_on(live):
     assert live.locator(".live-now").text_content() == (
         "With attention, the translation has ended. Without: “et”."
     )
+    weights = live.locator(".live-source li").evaluate_all(
+        "words => words.map(word => word.style.getPropertyValue('--weight'))"
+    )
+    assert set(weights) == {"0"}
+    assert live.locator(".live-attended [tabindex='0']").text_content() == "deux"
     press(live, "Step")
     assert live.locator(".live-result").is_visible()
 

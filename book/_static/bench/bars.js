@@ -166,5 +166,5 @@ const benchBars = (() => {
     return { svg, update };
   }
 
-  return { positionOfQuery, draw, make };
+  return { draw, make };
 })();

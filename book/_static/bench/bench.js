@@ -240,7 +240,7 @@
       : "";
   }
 
-  // Who comes by a link to an example finds it in the bench, and the bench in view.
+  // A reader who follows a link to an example finds it in the bench, and the bench in view.
   function start() {
     const example = location.hash.slice(1);
     if (Object.hasOwn(EXAMPLES, example)) {

@@ -20,7 +20,7 @@ const benchState = (() => {
       const whole = step < 1 || Number.isInteger(value);
       return whole && least <= value && value <= most ? value : undefined;
     },
-    write: (value) => String(Number(value.toFixed(2))),
+    write: (value) => String(Number(value.toFixed(3))),
   });
   const points = (count, coordinate) => ({
     read(text) {

@@ -3,8 +3,8 @@
 // The two trained models, computed here. The equations are those of chapter 2, the weights those
 // of weights.js, with their names in the package: `decoder.attention.W.weight` is W_a.
 const TranslationModel = (() => {
-  const BOS = 1;
-  const EOS = 2;
+  const BOS = LIVE_MODEL.target.indexOf("<bos>");
+  const EOS = LIVE_MODEL.target.indexOf("<eos>");
 
   const ORDER = new Uint8Array(128); // of each character in the alphabet of the weights file
   [...LIVE_MODEL.alphabet].forEach((character, order) => {

@@ -135,7 +135,8 @@ const TranslationStage = (() => {
     // How many words are written; the position of the one whose weights are shown, and of the one
     // that has just been written, or null.
     update(written, current, newest) {
-      const { attended } = this.found;
+      const hasCurrent = current in this.weighted; // not where attention has ended before the other
+      const weights = hasCurrent ? this.found.attended.weights[current] : [];
       const mark = (element, i, marked) => {
         element.classList.toggle("live-unwritten", i >= written);
         element.classList.toggle("live-current", i === marked);
@@ -146,11 +147,11 @@ const TranslationStage = (() => {
       [...this.attended.children].forEach((option, i) => {
         mark(option, i, current);
         option.setAttribute("aria-selected", String(i === current));
-        option.tabIndex = i === (current ?? 0) ? 0 : -1;
+        option.tabIndex = i === (hasCurrent ? current : 0) ? 0 : -1;
       });
       [...this.source.children].forEach((word, j) =>
-        word.style.setProperty("--weight", attended.weights[current]?.[j] ?? 0));
-      this.root.classList.toggle("live-has-current", current in this.weighted);
+        word.style.setProperty("--weight", weights[j] ?? 0));
+      this.root.classList.toggle("live-has-current", hasCurrent);
     }
   }
 

@@ -1,7 +1,7 @@
 "use strict";
 
 // The numbers that the models were trained on. There are some 26,000, too many to send along, so
-// the page draws them again: the same random generator with the same seed takes the same steps as
+// the page generates them again: the same random generator with the same seed takes the same steps as
 // french_pairs(30_000, seed=0) and split(…, fraction=0.04, seed=0) of companion/data/numbers.py.
 const TrainingNumbers = (() => {
   const COUNT = 30000;
@@ -140,7 +140,7 @@ const TrainingNumbers = (() => {
   }
 
   // The set of all numbers that the models were trained on.
-  function draw() {
+  function generate() {
     const random = new PythonRandom();
     const lengths = Array.from({ length: COUNT }, (_, i) => 1 + (i % LONGEST));
     random.shuffle(lengths);
@@ -155,5 +155,5 @@ const TrainingNumbers = (() => {
     return numbers;
   }
 
-  return { draw };
+  return { generate };
 })();

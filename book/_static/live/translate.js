@@ -21,7 +21,7 @@
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   const models = {};
   const widgets = [];
-  let trained = null; // the numbers of the training set, as soon as they are drawn
+  let trained = null; // the numbers of the training set, as soon as they are known
 
   function withModel(name, source, target) {
     models[name] ??= TranslationModel.load(LIVE_MODEL.models[name], name === "withAttention");
@@ -71,13 +71,13 @@
   }
 
   function note() {
-    const share = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)}\u00a0%`;
+    const percentage = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)}\u00a0%`;
     return make("p", { class: "live-note" },
       "Two models, computed on this page: nothing you type leaves it. They have the same number " +
       "of parameters and were trained for the same number of steps; only the access to the English " +
       `words differs. Of ${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with ` +
-      `attention translates ${share("withAttention")} exactly, the one without ` +
-      `${share("withoutAttention")}.`);
+      `attention translates ${percentage("withAttention")} exactly, the one without ` +
+      `${percentage("withoutAttention")}.`);
   }
 
   class Widget {
@@ -328,7 +328,7 @@
     }
     // Which numbers are training numbers can wait until all else has been shown.
     setTimeout(() => {
-      trained = TrainingNumbers.draw();
+      trained = TrainingNumbers.generate();
       for (const widget of widgets) {
         widget.tell();
         widget.update();
