@@ -225,7 +225,8 @@ def test_the_map_leads_to_every_chapter(html):
         assert "#" in address
 
 
-def test_the_welcome_page_counts_rightly():
+def test_the_welcome_page_and_the_readme_count_rightly():
+    readme = (ROOT / "README.md").read_text("utf-8")
     text = (ROOT / "book" / "index.md").read_text("utf-8")
     errata = (ROOT / "book" / "errata.md").read_text("utf-8")
     rows = re.findall(r"^\| (?!who \|)", errata, re.MULTILINE)
@@ -237,6 +238,19 @@ def test_the_welcome_page_counts_rightly():
     for things, count in (("discrepancies", len(rows)), ("exercises", len(exercises))):
         number = "-".join(numbers.english_words(count)).capitalize()
         assert f"**{number} {things}" in text, (things, count)
+    assert f"lists {'-'.join(numbers.english_words(len(rows)))} places" in readme
+    assert f"{len(exercises)} of them check the answer" in readme
+
+
+def test_the_readme_repeats_what_the_chapters_find():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    findings = re.findall(r"\]\((book/\d\d\w+)\.ipynb\) .*\|(.*) \|$", readme, re.M)
+    assert len(findings) == 11
+    for chapter, finding in findings:
+        text = (ROOT / f"{chapter}.md").read_text("utf-8")
+        result = re.search(r"^> \*\*Result\*\* (.*)$", text, re.M)[1]
+        for figure in re.findall(r"\d+\.\d+", finding):
+            assert figure in result, (chapter, figure)
 
 
 def loaded(page):
