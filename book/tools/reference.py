@@ -16,9 +16,8 @@ from sphinx.util.nodes import make_refnode
 
 CHAPTER = re.compile(r"book/(\d\d)_\w+")
 ARGUMENTS = re.compile(r"\(.*\)$", re.DOTALL)
-TELLING = re.compile(
-    r"[A-Z_.]"
-)  # `sample` or `mean` may mean anything; `Additive` does not
+# `sample` or `mean` may mean anything; `Additive` does not.
+TELLING = re.compile(r"[A-Z_.]")
 DEFINED = re.compile(r"^(?:class +|def +|)(\w+)(?= *=|\(|:)", re.MULTILINE)
 
 
