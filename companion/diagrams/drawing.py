@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 #: What a part of a drawing stands for, which decides its colour.
 Role = Literal["ink", "muted", "layer", "query", "key", "value", "gradient"]
-#: A position: x to the right, y downwards.
+#: The coordinates of a point in a drawing, x to the right and y downwards.
 Point = tuple[float, float]
 
 #: The colours on white paper; a web page may replace them by style rules for the classes
