@@ -255,7 +255,7 @@ def _label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
     bottom, top = scale.transform(np.array(ax.get_ylim()))
     last = np.array([np.asarray(line.get_ydata())[-1] for line in lines.values()])
     heights = np.nan_to_num((scale.transform(last) - bottom) / (top - bottom)).tolist()
-    names = [fill(str(name), _NAME_WIDTH) for name in lines]
+    names = [fill(str(name), _NAME_WIDTH, break_on_hyphens=False) for name in lines]
     points = ax.get_window_extent().height * 72 / ax.figure.dpi
     sizes = [
         1.3 * STYLE["font.size"] * (1 + name.count("\n")) / points for name in names
