@@ -1,4 +1,4 @@
-"""What a written page weighs: figures of fewer colours, icons drawn in place, scripts that wait.
+"""The last hand on written pages: figures of fewer colours, icons and drawings in place, scripts that wait.
 
 `book_pages` calls `lighten` when the HTML has been written.
 """
@@ -21,6 +21,9 @@ WAITING = re.compile(
 )
 SIZE_OF_DRAWING = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
+)
+MENU = re.compile(
+    r'(>([^<]+)</a><details[^>]*><summary)(?=><span class="toctree-toggle")'
 )
 PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
 
@@ -66,7 +69,11 @@ def take_fewer_colours(path):
 
 
 def lighter(text, icons, folder):
-    """A page with its icons drawn in place and the room of each picture known before it comes."""
+    """A page with its icons drawn in place and the room of each picture known before it comes.
+
+    The button that shows a menu below an entry gets a name, as its icon has none.
+    """
+    text = MENU.sub(r'\1 aria-label="Pages of \2"', text)
     text = ICON.sub(
         lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text)
     )

@@ -342,6 +342,13 @@ def test_icons_are_drawn_in_place_and_no_page_searches_before_it_is_asked(html):
             )
 
 
+def test_the_buttons_of_the_menu_have_names(html):
+    text = (html / "book" / "api.html").read_text("utf-8")
+    names = re.findall(r'<summary([^>]*)><span class="toctree-toggle"', text)
+    assert ' aria-label="Pages of Models"' in names
+    assert "" not in names
+
+
 def test_an_icon_that_is_not_known_is_an_error(tmp_path):
     icons = '{moon:[384,512,[127769,9214],"f186","M223.5 32z"]}'
     assert 'd="M223.5 32z"' in lighter(
