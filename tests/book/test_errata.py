@@ -1,0 +1,104 @@
+"""The errata: each row leads to what shows it, and readers can filter the rows."""
+
+import lxml.html
+import pytest
+
+pytestmark = pytest.mark.book
+
+VISIBLE = "rows => rows.map((row, index) => row.checkVisibility() ? index : -1).filter(index => index >= 0)"
+
+
+@pytest.fixture
+def page(html, browser):
+    """The page of the errata on a phone."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((html / "book" / "errata.html").as_uri())
+    yield page
+    page.close()
+
+
+def shown(page):
+    """The numbers of the rows that can be seen."""
+    return page.locator("article tbody tr").evaluate_all(VISIBLE)
+
+
+def test_each_row_leads_to_the_place_that_shows_it(html):
+    """Whoever renames a section or a bold title in a chapter renames it in the errata, too."""
+    page = lxml.html.fromstring((html / "book" / "errata.html").read_text("utf-8"))
+    rows = page.xpath("//article//tbody/tr")
+    assert len(rows) > 80
+    for row in rows:
+        last = row[-1]
+        assert last.text_content() == "–" or last.xpath(".//a/@href"), (
+            last.text_content()
+        )
+
+
+def test_words_filter_the_rows_and_their_sections(page):
+    rows = page.locator("article tbody tr")
+    everything = shown(page)
+    assert everything == list(range(rows.count()))
+    page.get_by_label("Words").fill("maxout LAYER")
+    found = shown(page)
+    assert 0 < len(found) < 5
+    for number in found:
+        text = rows.nth(number).text_content().lower()
+        assert "maxout" in text
+        assert "layer" in text
+    headings = [one for one in page.locator("article h2").all() if one.is_visible()]
+    assert 0 < len(headings) <= len(found)
+    said = page.locator("output").text_content()
+    assert said == f"{len(found)} of {len(everything)} rows"
+    page.get_by_label("Words").fill("")
+    assert shown(page) == everything
+
+
+def test_a_chapter_can_be_chosen(page):
+    chapter = page.get_by_label("Chapter")
+    names = chapter.locator("option").all_text_contents()
+    assert names[0] == "all"
+    assert [name.split(":")[0] for name in names[1:]] == [
+        f"Chapter {number}" for number in range(1, 12)
+    ]
+    found = []
+    for name in names[1:]:
+        chapter.select_option(name)
+        found += shown(page)
+        (heading,) = [one for one in page.locator("h2").all() if one.is_visible()]
+        assert heading.text_content().startswith(name)
+    chapter.select_option("")
+    assert found == shown(page)
+
+
+def test_each_row_is_of_some_kind_of_source_and_none_of_all(page):
+    everything = shown(page)
+    kind, found = page.get_by_label("Source"), {}
+    for name in kind.locator("option").all_text_contents()[1:]:
+        kind.select_option(name)
+        found[name] = shown(page)
+        assert 0 < len(found[name]) < len(everything) / 2, name
+    assert sorted(set().union(*found.values())) == everything
+    assert sum(map(len, found.values())) < 1.1 * len(everything)
+
+
+def test_kind_and_chapter_and_words_hold_together(page):
+    page.get_by_label("Chapter").select_option(index=2)
+    page.get_by_label("Source").select_option("common code")
+    page.get_by_label("Words").fill("padding")
+    rows = page.locator("article tbody tr")
+    for number in shown(page):
+        assert rows.nth(number).locator("td").first.text_content() == "common code"
+    assert shown(page)
+    page.get_by_label("Words").fill("no such word")
+    assert shown(page) == []
+    assert page.locator("output").text_content().startswith("0 of ")
+
+
+def test_without_scripts_all_rows_are_there_and_no_filter(html, browser):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((html / "book" / "errata.html").as_uri())
+    rows = page.locator("article tbody tr").all()
+    assert all(row.is_visible() for row in rows)
+    assert page.locator(".errata-filter form").count() == 0
+    context.close()
