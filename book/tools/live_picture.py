@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 PICTURE = STATIC / "live" / "live.gif"
-WIDTH, HEIGHT, BELOW = 640, 715, 500  # of the picture, and of the page below it
+WIDTH, HEIGHT, BELOW = 640, 825, 500  # of the picture, and of the page below it
 COLOURS = 64
 PAGE = """\
 <!DOCTYPE html>
@@ -27,12 +27,14 @@ PAGE = """\
   body {{ background: #fff; font-family: "DejaVu Sans", sans-serif; margin: 0 }}
   figure {{ margin: 0 }}
   .live {{ border: 0; margin: 0; padding: 0.75rem }}
+  .live-meaning {{ min-height: 2.7em }}
+  .live-keys {{ visibility: hidden }}
 </style>
 </head>
 <body><figure class="live-translation"><img src="{still}" alt=""></figure>{scripts}</body>
 </html>
 """
-SHORT, LONG = "97", "299,792,458"
+LONG, SHORT = "299,792,458", "97"
 BRIEFLY, A_WORD, A_WHILE, AT_REST = 90, 350, 1500, 4000  # milliseconds
 
 
@@ -50,7 +52,7 @@ def page() -> str:
 
 
 def frames(tab: Page) -> Iterator[tuple[Image.Image, int]]:
-    """What is seen, each with the milliseconds that it stays: a number is typed and translated."""
+    """What is seen, each with the milliseconds that it stays: a long number, then a short one."""
 
     def seen(duration: int) -> tuple[Image.Image, int]:
         clip = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
@@ -58,20 +60,27 @@ def frames(tab: Page) -> Iterator[tuple[Image.Image, int]]:
         return Image.open(io.BytesIO(taken)).convert("RGB"), duration
 
     typed = tab.locator(".live-form input")
-    typed.fill(SHORT)
-    yield seen(A_WHILE)
-    for end in range(len(LONG) + 1):
-        typed.evaluate("(input, text) => { input.value = text }", LONG[:end])
+
+    def type_in(number: str, duration: int) -> tuple[Image.Image, int]:
+        typed.fill(number)
+        tab.mouse.move(0, 0)
+        return seen(duration)
+
+    def word_by_word() -> Iterator[tuple[Image.Image, int]]:
+        tab.get_by_role("button", name="Reset", exact=True).click()
+        while tab.locator(".live-result").is_hidden():
+            tab.get_by_role("button", name="Step", exact=True).click()
+            yield seen(A_WORD)
+
+    yield type_in(LONG, A_WHILE)
+    yield from word_by_word()
+    yield type_in(LONG, AT_REST)
+    for end in range(len(SHORT) + 1):
+        typed.evaluate("(input, text) => { input.value = text }", SHORT[:end])
         yield seen(BRIEFLY)
-    typed.press("Enter")
-    tab.get_by_role("button", name="Reset", exact=True).click()
-    step = tab.get_by_role("button", name="Step", exact=True)
-    while tab.locator(".live-result").is_hidden():
-        step.click()
-        yield seen(A_WORD)
-    typed.fill(LONG)
-    tab.mouse.move(0, 0)
-    yield seen(AT_REST)
+    typed.fill(SHORT)
+    yield from word_by_word()
+    yield type_in(SHORT, AT_REST)
 
 
 def write(path: Path, browser: Browser) -> None:
@@ -87,7 +96,8 @@ def write(path: Path, browser: Browser) -> None:
     finally:
         tab.close()
         place.unlink()
-    colours = images[-2].quantize(COLOURS)  # a frame in which all colours occur
+    last_word = images[durations.index(AT_REST) - 1]  # where all colours occur
+    colours = last_word.quantize(COLOURS)
     few = [
         image.quantize(palette=colours, dither=Image.Dither.NONE) for image in images
     ]

@@ -58,8 +58,10 @@ REFUSED = {
     "9" * 100_000: "too large",
     "abc" * 50_000: "not a whole number",
     "ninety": "not a whole number",
-    "-1": "not a whole number",
-    "−1": "not a whole number",
+    "-1": "too small",
+    "−1,984": "too small",
+    "--1": "not a whole number",
+    "-1.5": "not a whole number",
     "1e9": "not a whole number",
     "1.5": "not a whole number",
     "1.984": "not a whole number",
@@ -136,6 +138,10 @@ def live(visit):
 
 def type_in(page, text):
     page.locator(".live-form input").fill(text)
+
+
+def opacity(page, selector):
+    return page.locator(selector).evaluate("one => getComputedStyle(one).opacity")
 
 
 def words(page, column):
@@ -321,7 +327,7 @@ def test_a_number_may_be_written_in_several_ways(live, text):
     assert live.locator(".live-form input").get_attribute("aria-invalid") == "false"
 
 
-def test_what_is_no_number_is_refused_in_words_and_changes_nothing_else(live):
+def test_what_is_no_number_is_refused_in_words_and_dims_what_is_shown(live):
     stage = live.locator(".live-stage").inner_html()
     title = live.title()
     for text, reason in REFUSED.items():
@@ -332,11 +338,28 @@ def test_what_is_no_number_is_refused_in_words_and_changes_nothing_else(live):
         assert live.locator(".live-form input").get_attribute("aria-invalid") == "true"
         live.keyboard.press("Enter")
         assert live.locator(".live-stage").inner_html() == stage
+        assert live.locator(".live-shown").evaluate("shown => shown.inert")
+        assert float(opacity(live, ".live-shown")) < 1
     assert live.title() == title
     assert live.locator(".live img, .live script").count() == 0
     live.locator(".live-unseen[role=status]", has_text="not a whole number").wait_for(
         state="attached"
     )
+    type_in(live, "1984")
+    assert not live.locator(".live-shown").evaluate("shown => shown.inert")
+    assert opacity(live, ".live-shown") == "1"
+
+
+def test_what_is_no_number_stops_the_play(visit):
+    page = visit(reduced_motion="no-preference")
+    page.clock.install()
+    press(page, "Play")
+    page.clock.run_for(2000)
+    type_in(page, "abc")
+    written = words(page, "attended")
+    page.clock.run_for(10_000)
+    assert words(page, "attended") == written
+    assert len(written) < 17
 
 
 def test_the_address_may_name_a_number(visit):
@@ -371,15 +394,50 @@ def test_a_verdict_and_whether_the_number_was_in_training(live):
     live.locator(".live-heads", has_text="never seen in training").wait_for()
     result = live.locator(".live-result").text_content()
     assert "With attention: exact." in result
-    assert "Without attention: 13 of 17 words right, says 299,298,461." in result
-    assert "Neither model has seen 299,792,458 in training." in result
+    assert "Without attention: 6 words wrong or extra, says 299,298,461." in result
     assert live.locator(".live-fixed .live-wrong").count() == 6
     assert live.locator(".live-attended .live-wrong").count() == 0
-    type_in(live, "80")
-    assert (
-        "Both models have seen 80 in training."
-        in live.locator(".live-result").text_content()
-    )
+
+
+@pytest.mark.parametrize(
+    ("number", "meaning"),
+    [
+        ("80", "Both models have seen 80 in training; without attention, "),
+        ("97", "Neither model has seen 97 in training, yet both translate it."),
+        ("299792458", "; only the one with attention translates it."),
+        ("171717", "it is hard for both."),
+    ],
+)
+def test_what_a_number_shows_stands_below_it_in_words(live, number, meaning):
+    live.locator(".live-meaning", has_text="in training").wait_for()
+    type_in(live, number)
+    assert meaning in live.locator(".live-meaning").text_content()
+    live.locator("[role=status]", has_text=meaning).wait_for(state="attached")
+
+
+@pytest.mark.parametrize("number", ["1", "7", "80", "97", "1984", "171717", "999"])
+def test_a_verdict_counts_the_words_that_are_crossed_out(live, number):
+    type_in(live, number)
+    for column, place in (("fixed", 1), ("attended", 3)):
+        verdict = live.locator(f".live-heads p:nth-child({place}) .live-verdict").first
+        crossed = live.locator(f".live-{column} .live-wrong").count()
+        if words(live, column) == list(numbers.french_words(int(number))):
+            assert verdict.text_content() == "✓ exact"
+        elif crossed:
+            noun = "word" if crossed == 1 else "words"
+            assert verdict.text_content() == f"{crossed} {noun} wrong or extra"
+        else:
+            assert "missing" in verdict.text_content()
+
+
+def test_the_page_says_what_is_translated_and_what_the_keys_are(live):
+    assert "by two trained models" in live.locator(".live-intro").text_content()
+    assert live.locator(".live-language").all_text_contents() == [
+        "French",
+        "English",
+        "French",
+    ]
+    assert "bidirectional" in live.locator(".live-keys").text_content()
 
 
 def test_curves_are_as_thick_as_the_weights_and_lead_from_word_to_word(
@@ -526,8 +584,12 @@ def test_step_by_step(live):
     )
     press(live, "Back")
     assert words(live, "attended") == ["deux"]
+    back = live.get_by_role("button", name="Back", exact=True)
+    assert back.is_enabled()
     press(live, "Reset")
-    press(live, "Back")
+    assert live.locator(".live-now").text_content().startswith("Press Play or Step")
+    assert back.is_disabled()
+    back.click(force=True)
     assert words(live, "attended") == words(live, "fixed") == []
     for _ in range(30):
         press(live, "Step")

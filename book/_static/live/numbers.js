@@ -122,11 +122,12 @@ const NumberWords = (() => {
       .replace(/[０-９，]/g, (wide) => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))
       .trim();
     if (typed === "") return { problem: ACCEPTED };
-    if (!/^(\d+|\d{1,3}([,\s'’]\d{3})+)$/.test(typed)) {
+    if (!/^[-−]?(\d+|\d{1,3}([,\s'’]\d{3})+)$/.test(typed)) {
       return { problem: `That is not a whole number in digits. ${ACCEPTED}` };
     }
     const digits = typed.replace(/\D/g, "").replace(/^0+/, "");
-    if (digits === "") return { problem: `Zero is too small. ${ACCEPTED}` };
+    const isNegative = /^[-−]/.test(typed);
+    if (digits === "" || isNegative) return { problem: `That number is too small. ${ACCEPTED}` };
     if (digits.length > 12) return { problem: `That number is too large. ${ACCEPTED}` };
     return { number: Number(digits) };
   }

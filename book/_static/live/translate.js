@@ -6,8 +6,8 @@
   const PLACES = ".live-translation, .tag_live-translation";
   const FIRST = 299792458;
   const EXAMPLES = [
-    [80, "a short one"],
-    [97, "four-twenty-ten-seven in French"],
+    [80, "short and seen in training, but wrong without attention"],
+    [97, "never seen in training, but exact with and without attention"],
     [1984, "a year"],
     [171717, "hard for both models"],
     [299792458, "the speed of light in metres per second"],
@@ -16,6 +16,11 @@
   ];
   const PLAYING = 6000; // milliseconds for a whole translation …
   const SLOWEST = 600; // … and at most for one word
+  const CHOOSE = "Choose a French word on the right to see which English words it attends to.";
+  const PRESS = "Press Play or Step to translate the number word by word.";
+  const KEYS = "The keys are the states of a bidirectional recurrent network. Each of them also " +
+    "carries information about the neighbouring words, so the weights need not point at the word " +
+    "that is translated.";
   const PAUSE = 500; // after the last key, until the result is read out
 
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -23,18 +28,28 @@
   const widgets = [];
   let trained = null; // the numbers of the training set, as soon as they are known
 
+  function wordsThatAre(count, what) {
+    return `${count} ${count === 1 ? "word" : "words"} ${what}`;
+  }
+
+  // How many words are crossed out or, where none is, how many the translation lacks.
+  function mistakes(isRight, target) {
+    const wrong = isRight.filter((right) => !right).length;
+    if (wrong) return wordsThatAre(wrong, "wrong or extra");
+    return wordsThatAre(target.length - isRight.length, "missing");
+  }
+
   function withModel(name, source, target) {
     models[name] ??= TranslationModel.load(LIVE_MODEL.models[name], name === "withAttention");
     const { words, weights } = models[name].translate(source);
     const isRight = NumberWords.rightWords(words, target);
-    const right = isRight.filter(Boolean).length;
     const isExact = words.join(" ") === target.join(" ");
     return {
       words,
       weights,
       isRight,
       isExact,
-      verdict: isExact ? "exact" : `${right} of ${target.length} words right`,
+      verdict: isExact ? "exact" : mistakes(isRight, target),
       value: NumberWords.valueOfFrench(words),
     };
   }
@@ -57,6 +72,23 @@
 
   function sentence(name, translation) {
     return `${name}: ${[translation.verdict, said(translation)].filter(Boolean).join(", ")}.`;
+  }
+
+  // What the result says about the models: whether they have seen the number, and what follows.
+  function meaning({ number, attended, fixed }) {
+    if (!trained) return "";
+    const written = NumberWords.withCommas(number);
+    const seen = trained.has(number);
+    const start = `${seen ? "Both models have" : "Neither model has"} seen ${written} in training`;
+    if (attended.isExact && fixed.isExact) {
+      return `${start}, ${seen ? "and" : "yet"} both translate it.`;
+    }
+    if (attended.isExact) {
+      return seen ? `${start}; without attention, the translation is still wrong.`
+        : `${start}; only the one with attention translates it.`;
+    }
+    if (fixed.isExact) return `${start}; here only the one without attention translates it.`;
+    return `${start}; it is hard for both.`;
   }
 
   function random() {
@@ -116,21 +148,27 @@
         button("random", () => this.use(random())));
       this.problem = make("p", { class: "live-problem", id: `${this.id}-problem` });
       this.heads = make("div", { class: "live-heads" });
+      this.meaning = make("p", { class: "live-meaning" });
       this.now = make("p", { class: "live-now" });
       this.playButton = button("Play", () => this.togglePlaying());
+      this.backButton = button("Back", () => this.goTo(this.written - 1));
       const steps = make("div", { class: "live-steps", role: "group", "aria-label": "Word by word" },
         this.playButton,
         button("Step", () => this.goTo(this.written < this.found.steps ? this.written + 1 : 1)),
-        button("Back", () => this.goTo(this.written - 1)),
+        this.backButton,
         button("Reset", () => this.goTo(0)));
       this.result = make("p", { class: "live-result" });
       this.spoken = make("p", { class: "live-unseen", role: "status" });
       this.table = make("details", { class: "live-table" },
         make("summary", {}, "The weights as a table"));
       this.table.addEventListener("toggle", () => this.fillTable());
+      this.shown = make("div", { class: "live-shown" },
+        this.heads, this.meaning, this.stage.root, this.now,
+        make("p", { class: "live-keys" }, KEYS), steps, this.result, this.table);
       this.root = make("section", { class: "live", "aria-label": "Live translation" },
-        this.form, examples, this.problem, this.heads, this.stage.root, this.now, steps,
-        this.result, this.spoken, this.table, note());
+        make("p", { class: "live-intro" },
+          "English number words are translated into French by two trained models."),
+        this.form, examples, this.problem, this.shown, this.spoken, note());
     }
 
     // An example, as if it had been typed.
@@ -143,7 +181,7 @@
     typed() {
       if (!this.accept()) return;
       this.finish();
-      this.speak(this.result.textContent);
+      this.speakResult();
     }
 
     // At Enter or a button: word by word, unless the reader wants no motion.
@@ -152,20 +190,25 @@
       history.replaceState(null, "", `#number=${this.found.number}`);
       if (calm.matches) {
         this.finish();
-        this.speak(this.result.textContent);
+        this.speakResult();
       } else {
         this.write(0);
         this.togglePlaying();
       }
     }
 
-    // Translate what is typed. Where that is no such number, say so, and leave the rest as it is.
+    // Translate what is typed. Where that is no such number, say so, and dim what is shown.
     accept() {
       const { number, problem = "" } = NumberWords.read(this.input.value);
       this.problem.textContent = problem;
       this.input.setAttribute("aria-invalid", String(problem !== ""));
-      if (problem) this.speak(problem);
-      else this.show(number);
+      this.shown.inert = problem !== "";
+      if (problem) {
+        this.stop();
+        this.speak(problem);
+      } else {
+        this.show(number);
+      }
       return !problem;
     }
 
@@ -215,7 +258,7 @@
         this.write(this.written + 1);
       } else {
         this.finish();
-        this.speak(this.result.textContent);
+        this.speakResult();
       }
     }
 
@@ -242,29 +285,30 @@
       const current = this.hovered ?? this.chosen;
       this.stage.update(this.written, current, this.newest);
       this.now.textContent = this.sentenceOf(current);
+      this.backButton.setAttribute("aria-disabled", String(this.written === 0));
       const isUnfinished = this.written < this.found.steps;
-      for (const verdict of [this.result, ...this.heads.querySelectorAll(".live-verdict")]) {
+      const verdicts = this.heads.querySelectorAll(".live-verdict");
+      for (const verdict of [this.result, this.meaning, ...verdicts]) {
         verdict.classList.toggle("live-unfinished", isUnfinished);
       }
     }
 
     sentenceOf(current) {
       const { attended, fixed } = this.found;
-      if (current === null) {
-        return "Choose a French word on the right to see which English words it attends to.";
-      }
+      if (current === null) return this.written === 0 ? PRESS : CHOOSE;
       if (current in attended.words) {
         return `“${attended.words[current]}” attends to ${attention(this.found, current)}.`;
       }
       return `With attention, the translation has ended. Without: “${fixed.words[current]}”.`;
     }
 
-    // The result above the picture, and as a sentence below it.
+    // The result above the picture, and as sentences above and below it.
     tell() {
       const { number, attended, fixed } = this.found;
       const written = NumberWords.withCommas(number);
       const seen = trained?.has(number);
       const judged = (title, translation) => make("p", {},
+        make("span", { class: "live-language" }, "French"),
         make("strong", {}, title),
         translation.isExact
           ? make("span", { class: "live-verdict live-right" }, "✓ exact")
@@ -273,15 +317,19 @@
       this.heads.replaceChildren(
         judged("without attention", fixed),
         make("p", {},
+          make("span", { class: "live-language" }, "English"),
           make("strong", {}, written),
           make("span", {}, trained ? `${seen ? "" : "never "}seen in training` : "")),
         judged("with attention", attended));
-      const who = seen ? "Both models have" : "Neither model has";
+      this.meaning.textContent = meaning(this.found);
       this.result.textContent = [
         sentence("With attention", attended),
         sentence("Without attention", fixed),
-        trained ? `${who} seen ${written} in training.` : "",
-      ].join(" ").trim();
+      ].join(" ");
+    }
+
+    speakResult() {
+      this.speak(`${this.result.textContent} ${this.meaning.textContent}`.trim());
     }
 
     // Read a text out, once the reader pauses.
