@@ -92,7 +92,7 @@ def architecture() -> Drawing:
     drawing.arrow(alpha.right, product.left)
     drawing.arrow(beta.right, (346, 502), product.bottom)
     drawing.arrow(product.right, weights.left)
-    drawing.text(383, 43, "*s* = *αβ*")
+    drawing.text(364, 30, "answer weights\n*s* = *αβ*", anchor="start")
     _pointer(drawing, weights, example.weights)
     return drawing
 
@@ -117,7 +117,7 @@ def _scores(drawing: Drawing, x: float, y: float) -> Rectangle:
         drawing.text(place, top - 72, word, "query")
         drawing.arrow((place, top - 62), (place, gru.top[1]), role="query")
         drawing.arrow((place, gru.bottom[1]), (place, top), role="query")
-    drawing.text(x, grid.bottom[1] + 16, "*M*_{it} = *h*_i · *u*_t")
+    drawing.text(x, grid.bottom[1] + 25, "scores\n*M*_{it} = *h*_i · *u*_t")
     return grid
 
 

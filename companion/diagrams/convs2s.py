@@ -122,7 +122,7 @@ def glu() -> Drawing:
     drawing.text(main - 52, 244, "gated\nlinear\nunit", "muted", "end")
     total = drawing.circle(main, 136, 11, "+")
     drawing.arrow(product.top, total.bottom)
-    drawing.arrow((gate + 28, 438), (past, 438), (past, 136), total.right, role="muted")
+    drawing.residual((gate + 28, 438), (past, 438), (past, 136), total.right)
     drawing.text(past + 8, 287, "residual\nconnection", "muted", "start")
     scale = drawing.box(main, 84, 64, 30, "× √½")
     drawing.arrow(total.top, scale.bottom)
@@ -168,9 +168,7 @@ def architecture() -> Drawing:
     drawing.text(_ENCODER + 10, z[1] - 14, "*z*_j", "key", "start", bold=True)
     text = "*z*_j + *e*_j"
     drawing.text(_ENCODER + 14, values.y - 14, text, "value", "start", bold=True)
-    drawing.arrow(
-        (_ENCODER, e[1] - 6), (14, e[1] - 6), (14, values.y), values.left, role="muted"
-    )
+    drawing.residual((_ENCODER, e[1] - 6), (14, e[1] - 6), (14, values.y), values.left)
 
     top = _embedding(drawing, _DECODER, "target tokens so far", "*g*_i")
     heights = []
@@ -199,14 +197,19 @@ def _distribute(
 
 def _legend(drawing: Drawing) -> None:
     names: tuple[tuple[Role, str, str], ...] = (
-        ("query", "*d*_i", "queries (with *g*_i)"),
+        ("query", "*d*_i", "queries"),
         ("key", "*z*_j", "keys"),
         ("value", "*z*_j + *e*_j", "values"),
         ("value", "*c*_i", "contexts"),
+        ("ink", "*e*_j, *g*_i", "embeddings"),
     )
     for place, (role, symbol, name) in enumerate(names):
-        drawing.text(14, 22 + 24 * place, symbol, role, "start", bold=True)
-        drawing.text(76, 22 + 24 * place, name, role, "start")
+        drawing.text(14, 20 + 22 * place, symbol, role, "start", bold=True)
+        drawing.text(76, 20 + 22 * place, name, role, "start")
+    drawing.residual((14, 130), (66, 130))
+    drawing.text(76, 130, "residual", "muted", "start")
+    text = "gated: with a gated\nlinear unit (GLU)"
+    drawing.text(14, 160.4, text, anchor="start")
 
 
 def _embedding(drawing: Drawing, x: float, tokens: str, name: str) -> Point:

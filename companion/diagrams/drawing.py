@@ -221,6 +221,10 @@ class Drawing:
         ]
         self.polygon(corners, role)
 
+    def residual(self, *points: Point) -> None:
+        """A residual connection past the layers, thinner than the arrows through them."""
+        self.arrow(*points, role="muted", width=1, dashed=True)
+
     def polygon(self, corners: Iterable[Point], role: Role) -> None:
         """A filled polygon."""
         path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)

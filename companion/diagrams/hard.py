@@ -7,7 +7,7 @@ from math import log
 
 import torch
 
-from companion.diagrams.drawing import Drawing, Point, Rectangle
+from companion.diagrams.drawing import Drawing, Point, Rectangle, Role
 
 _SIDE, _ROW = 22, 6  # of a region of the image; regions in a row
 #: A four and a seven, in regions from the upper left corner.
@@ -20,6 +20,12 @@ _PEAK = (4.2, 1.2)  # where the score is largest: the seven
 _VISIBLE, _THICKNESS = 0.02, 12  # the smallest weight with a line; a weight of 1
 _SCORES = [1.0, 0.5, 0.0, -0.5, 0.3]  # as in section 3 of the chapter
 _REGION_SEED, _NOISE_SEED = 9, 10
+_LETTERS: tuple[tuple[float, Role, str], ...] = (
+    (16, "query", "*h*: decoder state"),
+    (156, "key", "*α*: weights"),
+    (252, "value", "*a*: region vectors"),
+    (392, "value", "*z*: context"),
+)
 _CELL, _READ = 13, 438  # side of a vector's squares; where the values read stand
 _HEIGHTS = range(80, 280, 40)  # of the rows of the table
 
@@ -31,10 +37,10 @@ def soft_and_hard() -> Drawing:
 
     Example:
         >>> soft_and_hard().height
-        440
+        474
     """
     drawing = Drawing(
-        440,
+        474,
         "One step of a captioner, twice, with an image of a four and a seven that is"
         " divided into regions. Soft attention averages all regions under their weights,"
         " and the gradient goes back from the word through the average to the scores."
@@ -59,6 +65,8 @@ def soft_and_hard() -> Drawing:
     _cross(drawing, 288, 252)
     drawing.text(238, 252, "broken by\nsampling", "gradient")
     drawing.text(240, hard.word.y, "gradient", "gradient")
+    for x, role, name in _LETTERS:
+        drawing.text(x, 458, name, role, "start")
     return drawing
 
 

@@ -28,10 +28,10 @@ def one_step() -> Drawing:
 
     Example:
         >>> one_step().height
-        406
+        450
     """
     drawing = Drawing(
-        406,
+        450,
         "Two decoder steps side by side. In Bahdanau's, the query is the previous state"
         " s_{i−1}; the context c_i enters the recurrence, so that the path from s_{i−1} to"
         " s_i, drawn thick, goes through attention. In Luong's, the LSTM computes h_t from"
@@ -43,6 +43,10 @@ def one_step() -> Drawing:
     _luong(drawing)
     drawing.line((92, 392), (126, 392), width=_PATH)
     drawing.text(136, 392, "path from one state to the next", "muted", "start")
+    drawing.dot(109, 414, 4, "query")
+    drawing.text(136, 414, "comparison of the query with a key", "muted", "start")
+    drawing.text(109, 436, "*s*, *h*", "query")
+    drawing.text(136, 436, "decoder states", "query", "start")
     return drawing
 
 
@@ -52,6 +56,7 @@ def _bahdanau(drawing: Drawing) -> None:
     output = drawing.box(132, 56, 80, 28, "softmax")
     recurrent = drawing.box(132, 100, 80, 28, "GRU")
     drawing.frame(80, 32, 184, 124)
+    drawing.text(142, 138, "decoder step", "muted", "start")
     state = drawing.box(212, 100, 44, 32, "*s*_i", "query")
     context = drawing.box(132, 200, *_STATE, "*c*_i", "value")
     drawing.text(34, 56, "*y*_{i−1}")
@@ -85,7 +90,7 @@ def _luong(drawing: Drawing) -> None:
     drawing.arrow(attentional.left, output.right)
     drawing.arrow(output.bottom, (292, 200))
     drawing.text(292, 212, "*y*_t")
-    drawing.text(365, 131, "attentional state", "muted")
+    drawing.text(426, 130, "attentional state *h̃*_t", "muted", "end")
     drawing.text(448, 216, "query", "query", "end")
     _attend(drawing, "*h̄*", (268, 318, 368, 418), (456, state.bottom[1]), context, 1.5)
 
@@ -103,7 +108,7 @@ def _attend(
     for number, (x, weight) in enumerate(zip(columns, weights, strict=True), start=1):
         drawing.box(x, 328, 42, 30, f"{letter}_{number}", "key")
         drawing.flow((x, 313), context.bottom, "key", 0.8 + 10 * weight)
-    drawing.text((columns[0] + columns[-1]) / 2, 358, "encoder states", "key")
+    drawing.text((columns[0] + columns[-1]) / 2, 358, f"encoder states {letter}", "key")
     end = max(columns, key=lambda x: abs(x - query[0]))
     drawing.line(query, (query[0], 296), (end, 296), role="query", width=width)
     for x in columns:

@@ -40,10 +40,10 @@ def encoder_decoder() -> Drawing:
 
     Example:
         >>> encoder_decoder().height
-        406
+        446
     """
     drawing = Drawing(
-        406,
+        446,
         "An encoder–decoder that translates “one hundred and eighty” into “cent"
         " quatre vingts”. The encoder's hidden states h_1 to h_4 read one source"
         " token each, and the last of them alone gives the vector c. The decoder's"
@@ -70,16 +70,24 @@ def encoder_decoder() -> Drawing:
         drawing.arrow(softmax.top, (box.x, 30))
         drawing.text(box.x, 20, word)
     _feed_back(drawing, 31, decoder, "muted")
-    drawing.text(12, 76, "decoder", "muted", "start", bold=True)
-    drawing.text(12, 332, "encoder", "muted", "start", bold=True)
+    drawing.text(12, 66, "decoder", "muted", "start", bold=True)
+    drawing.text(12, 84, "states *h*′", "query", "start")
+    drawing.text(12, 324, "encoder", "muted", "start", bold=True)
+    drawing.text(12, 342, "states *h*", "key", "start")
     drawing.text(
-        300, 232, "one vector of fixed size,\nhowever long the source", "value", "start"
+        284,
+        232,
+        "*c*: one vector of fixed size,\nhowever long the source",
+        "value",
+        "start",
     )
     drawing.arrow((14, 210), (30, 222), role="muted")
     drawing.text(40, 216, "previous token:", "muted", "start")
     drawing.text(
         12, 242, "ground truth in training,\notherwise own prediction", "muted", "start"
     )
+    text = "<bos>, <eos>: beginning and end of a sentence"
+    drawing.text(240, 428, text, "muted")
     return drawing
 
 

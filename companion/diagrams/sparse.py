@@ -24,10 +24,10 @@ def patterns() -> Drawing:
 
     Example:
         >>> patterns().height
-        322
+        348
     """
     drawing = Drawing(
-        322,
+        348,
         "Four patterns of attention over 17 positions, as arcs between the positions that"
         " attend to each other; the arcs of the middle position, i, are marked. Full: i"
         " attends to all positions, which takes n² scores. Local: to two neighbours on"
@@ -40,6 +40,8 @@ def patterns() -> Drawing:
     _arcs(drawing, 256, 122, "local, *r* = 2", local, "*n* (2*r* + 1)")
     _arcs(drawing, 16, 284, "atrous, ρ = 4", atrous, "*n*^2/ρ")
     _arcs(drawing, 256, 284, "sparse", sparse, "*n* (2*r* + 1 + *n*/ρ)")
+    for x, name in ((96, "*n*: positions"), (240, "*r*: radius"), (384, "ρ: rate")):
+        drawing.text(x, 332, name, "muted")
     return drawing
 
 

@@ -16,10 +16,10 @@ def four_ways() -> Drawing:
 
     Example:
         >>> four_ways().height
-        480
+        504
     """
     drawing = Drawing(
-        480,
+        504,
         "Four ways to make the matrix of attention weights. Dot product: the score of row i"
         " and column j compares the query of token i with the key of token j. Dense: a"
         " network computes row i from token i alone; the wire from token j is cut. Random:"
@@ -53,6 +53,9 @@ def four_ways() -> Drawing:
     panel.cut_key(_SIDE + 6)
     panel.factors(R_1, R_2)
     drawing.text(240, 464, "shaded: the weights, softmax of each row of *B*", "muted")
+    drawing.text(90, 488, "*x*_i, *x*_j: tokens", "muted")
+    drawing.text(210, 488, "*B*: scores", "muted")
+    drawing.text(364, 488, "MLP: two-layer network", "muted")
     return drawing
 
 

@@ -57,6 +57,8 @@ def architecture() -> Drawing:
     decoder.embed("target tokens so far", "(*t*, *d*)")
     decoder.self_attention("causal\nself-attention")
     decoder.cross_attention(122, memory)
+    text = "output of the\nlast layer"
+    drawing.text(112, memory - 38, text, "muted", anchor="end")
     decoder.feed_forward()
     decoder.repeat(bottom)
     decoder.layer("linear", gap=34)
@@ -214,9 +216,7 @@ def _followed_path(drawing: Drawing, token: Rectangle) -> Rectangle:
     between = (token.x, boxes[1].top[1] - 14)
     for start, norm in ((token.right, boxes[1]), (between, boxes[3])):
         edge, side = norm.right[0], norm.right[0] + 16
-        drawing.arrow(
-            start, (side, start[1]), (side, norm.y), (edge, norm.y), role="muted"
-        )
+        drawing.residual(start, (side, start[1]), (side, norm.y), (edge, norm.y))
     return boxes[0]
 
 
@@ -394,12 +394,12 @@ def _roles(drawing: Drawing, x: float, y: float) -> None:
 
 def _legend(drawing: Drawing, x: float, y: float) -> None:
     _roles(drawing, x, y)
-    drawing.arrow((x, y + 66), (x + 22, y + 66), role="muted")
-    drawing.text(x + 30, y + 66, "residual connection", "muted", anchor="start")
-    drawing.text(x, y + 88, "*d*", "muted", anchor="start")
-    drawing.text(x + 30, y + 88, "dimension", "muted", anchor="start")
-    drawing.text(x, y + 110, "*n*, *t*", "muted", anchor="start")
-    drawing.text(x + 30, y + 110, "numbers of tokens", "muted", anchor="start")
+    drawing.text(x, y + 66, "all attention is multi-head", anchor="start")
+    drawing.residual((x, y + 92), (x + 42, y + 92))
+    drawing.text(x + 52, y + 92, "residual connection", "muted", anchor="start")
+    drawing.text(x, y + 116, "(*n*, *d*)", "muted", anchor="start")
+    text = "shape: *n* tokens\nof *d* dimensions"
+    drawing.text(x + 52, y + 124.4, text, "muted", anchor="start")
 
 
 class _Stack:
@@ -446,14 +446,12 @@ class _Stack:
         box = Rectangle(self.x, y - 40, _WIDTH, 44)
         self.drawing.arrow((self.x, self.y), box.bottom, role="query")
         self.drawing.text(self.x + 11, box.bottom[1] + 16, "Q", "query", bold=True)
+        fork = box.y + 12
+        self.drawing.line((x, y), (x, fork))
         for offset, (role, letter) in zip((12, -12), _PROJECTIONS[1:], strict=True):
             height = box.y + offset
-            self.drawing.arrow(
-                (x - offset / 2, y),
-                (x - offset / 2, height),
-                (box.left[0], height),
-                role=role,
-            )
+            corners = ((x, fork), (x, height)) if height < fork else ((x, fork),)
+            self.drawing.arrow(*corners, (box.left[0], height), role=role)
             self.drawing.text(box.left[0] - 44, height - 10, letter, role, bold=True)
         self.drawing.box(*box, "cross-attention")
         self.y = box.top[1]
@@ -466,17 +464,17 @@ class _Stack:
         self.add_and_norm(start)
 
     def repeat(self, bottom: float) -> None:
-        """The frame, from the height ``bottom`` to above the last layer, of what is repeated."""
+        """The frame, from the height ``bottom`` to above the last layer, of one of N layers."""
         left, right = self.x - _WIDTH / 2 - 30, self.x + _WIDTH / 2 + 30
         self.drawing.frame(left, self.y - 14, right, bottom)
-        x = self.x + self.residual_side * (_WIDTH / 2 + 14)
-        self.drawing.text(x, self.y - 28, "*N* ×", "muted", bold=True)
+        x = self.x + self.residual_side * (_WIDTH / 2 - 2)
+        self.drawing.text(x, bottom + 14, "*N* layers", "muted", bold=True)
 
     def add_and_norm(self, start: float) -> None:
         """The residual connection from the height ``start``, and layer normalisation."""
         box = self.layer("add & layer norm", gap=12, height=24)
         side = self.x + self.residual_side * (_WIDTH / 2 + 16)
         edge = self.x + self.residual_side * _WIDTH / 2
-        self.drawing.arrow(
-            (self.x, start), (side, start), (side, box.y), (edge, box.y), role="muted"
+        self.drawing.residual(
+            (self.x, start), (side, start), (side, box.y), (edge, box.y)
         )

@@ -118,6 +118,16 @@ def test_the_head_of_an_arrow_is_at_its_end():
     assert line.get("d").startswith("M10 10 L10 50 L53 50")
 
 
+def test_a_residual_connection_is_thinner_than_an_arrow_and_dashed():
+    drawing = Drawing(20, "a layer and what passes it")
+    drawing.arrow((0, 10), (40, 10))
+    drawing.residual((0, 0), (0, 20), (40, 20))
+    arrow, residual = elements(drawing, "path")
+    assert float(residual.get("stroke-width")) < float(arrow.get("stroke-width"))
+    assert residual.get("stroke-dasharray")
+    assert not arrow.get("stroke-dasharray")
+
+
 def test_a_curved_arrow_ends_vertically_in_a_head():
     drawing = Drawing(100, "…")
     drawing.curved_arrow((10, 90), (60, 20))
