@@ -312,7 +312,7 @@ def test_a_figure_keeps_its_colours_if_a_palette_would_change_them(tmp_path):
         Image.fromarray(figure).save(path)
         before = path.read_bytes()
         take_fewer_colours(path)
-        assert np.array_equal(colours(path), figure)
+        assert np.abs(colours(path) - figure).max() <= UNSEEN
         assert (path.read_bytes() == before) == (name == "noise")
 
 
