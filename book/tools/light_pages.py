@@ -11,6 +11,7 @@ import numpy as np
 from drawings import draw_in_place
 from PIL import Image
 
+LATE = 'loading="lazy" decoding="async"'
 PALETTES = 32, 64, 128, 256  # numbers of colours
 UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
@@ -25,6 +26,7 @@ SIZE_OF_DRAWING = re.compile(
 MENU = re.compile(
     r'(>([^<]+)</a><details[^>]*><summary)(?=><span class="toctree-toggle")'
 )
+STYLED = re.compile(r'(<img [^>]*?) style="width: (\d+)px; height: (\d+)px;"')
 PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
 
 
@@ -77,6 +79,7 @@ def lighter(text, icons, folder):
     text = ICON.sub(
         lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text)
     )
+    text = STYLED.sub(rf'\1 width="\2" height="\3" {LATE}', text)
     return PICTURE.sub(lambda found: found[0] + room(folder / found[1]), text)
 
 
@@ -103,7 +106,7 @@ def room(path):
     if size is None:
         return ""
     width, height = size
-    return f'width="{width}" height="{height}" loading="lazy" decoding="async" '
+    return f'width="{width}" height="{height}" {LATE} '
 
 
 def size_of(path):

@@ -279,7 +279,6 @@ def test_figures_stay_on_white_in_the_dark(visit, html):
 
 
 def test_figures_keep_their_shape_on_a_phone(visit, html):
-    """A figure of twice the resolution has its size in a style of its own."""
     chapter = next(name for name in PAGES if re.match(r"book/\d", name))
     page = visit((html / chapter).as_uri()).page
     page.set_viewport_size({"width": PHONE, "height": 844})

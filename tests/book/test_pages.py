@@ -132,7 +132,7 @@ def test_formulas_are_set_a_few_at_a_time(visit):
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_map_is_large_enough_for_a_finger_and_in_one_order(screen, visit):
     page = visit("index.html", screen)
-    cards = page.locator(".look ul li").all()
+    cards = page.locator(".stages ul li").all()
     boxes = [card.bounding_box() for card in cards]
     assert len(boxes) > 20
     for box in boxes:
@@ -142,14 +142,14 @@ def test_the_map_is_large_enough_for_a_finger_and_in_one_order(screen, visit):
     rows = [box["y"] for box in boxes]
     assert rows == sorted(rows)
     stages = [
-        stage.bounding_box()["y"] for stage in page.locator(".look > li > p").all()
+        stage.bounding_box()["y"] for stage in page.locator(".stages > li > p").all()
     ]
     assert stages == sorted(stages)
 
 
 def test_a_click_anywhere_on_a_card_opens_its_section(visit):
     page = visit("index.html")
-    card = page.locator(".look ul li").last
+    card = page.locator(".stages ul li").last
     goal = card.locator("a").evaluate("link => link.href")
     card.click(position={"x": 5, "y": 5})
     page.wait_for_url(goal)
@@ -163,7 +163,7 @@ def test_a_click_anywhere_on_a_card_opens_its_section(visit):
 
 def test_the_keyboard_walks_over_the_map_and_shows_where_it_is(visit):
     page = visit("index.html")
-    links = page.locator(".look a")
+    links = page.locator(".stages a")
     links.first.focus()
     for index in range(links.count()):
         here = links.nth(index)
@@ -246,3 +246,24 @@ def test_no_code_of_a_chapter_is_cut_off(name, visit):
     for folded in page.locator("article details").all():
         folded.evaluate("part => { part.open = true }")
     assert page.evaluate(LONGEST_CUT_OFF) == []
+
+
+SCREEN, TALLEST = 800, 900  # pixels
+TALL_FIGURES = """tallest => [...document.querySelectorAll('article :is(img, svg.drawing)')].map(
+    figure => figure.getBoundingClientRect().height
+).filter(height => height > tallest)"""
+FIRST_PICTURE = """() => {
+    const pictures = [...document.querySelectorAll('article :is(img, svg.drawing, .live)')];
+    return pictures.find(one => one.checkVisibility()).getBoundingClientRect().top + scrollY;
+}"""
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_figure_of_a_chapter_is_taller_than_a_screen(name, visit):
+    assert visit(name).evaluate(TALL_FIGURES, TALLEST) == []
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_picture_is_on_the_first_screen_of_a_chapter(name, screen, visit):
+    assert visit(name, screen).evaluate(FIRST_PICTURE) <= SCREEN
