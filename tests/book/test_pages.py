@@ -195,9 +195,6 @@ CUT_OFF = """() => [...document.querySelectorAll('article :is(pre, table, img, s
 UNBROKEN = """() => [...document.querySelectorAll('.cell, .cell_input, .cell_input *')].filter(
     part => getComputedStyle(part).breakInside !== 'auto'
 ).length"""
-UNBROKEN = """() => [...document.querySelectorAll('.cell, .cell_input, .cell_input *')].filter(
-    part => getComputedStyle(part).breakInside !== 'auto'
-).length"""
 NAVIGATION = (
     "header, nav, .bd-sidebar, .prev-next-footer, .headerlink, .copybtn, footer"
 )
@@ -210,6 +207,7 @@ def test_a_printed_page_has_no_navigation_and_nothing_is_cut_off(name, visit):
     for part in page.locator("article details").all():
         part.evaluate("part => { part.open = true }")
     assert not page.evaluate(CUT_OFF)
+    assert not page.evaluate(UNBROKEN)
     assert not [part for part in page.locator(NAVIGATION).all() if part.is_visible()]
     for code in page.locator("article pre").all():
         assert code.evaluate("code => code.scrollWidth <= code.clientWidth")

@@ -16,7 +16,9 @@
     <div class="bench-controls"></div>
     <div class="bench-pictures">
       <div class="bench-plane">
-        <p class="bench-note">Green: weights. Orange: lines of equal score.</p>
+        <p class="bench-note">The values are the keys. Green: weights. Orange: lines of equal
+          score. <span class="bench-gaussian">Pale bars: weights before the Gaussian. It
+          leaves a sum below 1, so there is no hard attention here.</span></p>
         <p class="bench-summary" aria-live="polite"></p>
       </div>
       <div class="bench-bars"></div>
@@ -60,6 +62,7 @@
     }
     const result = attention.attend(state);
     plane.update(state, result);
+    find(".bench-gaussian").hidden = state.window !== "gaussian";
     bars.update(state, result);
     controls.update(state);
     describeHandles(result);

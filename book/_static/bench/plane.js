@@ -2,7 +2,7 @@
 const benchPlane = (() => {
   "use strict";
 
-  const { element, round, group, line, text, disc } = benchDrawing;
+  const { element, round, group, line, text, disc, show } = benchDrawing;
   const REACH = benchState.REACH;
   const SIDE = 320;
   const UNIT = 76; // one unit of the plane
@@ -26,7 +26,12 @@ const benchPlane = (() => {
     return group("axes",
       element("rect", { x: LOW, y: LOW, width: side, height: side, rx: 6 }),
       line(LOW, SIDE / 2, HIGH, SIDE / 2),
-      line(SIDE / 2, LOW, SIDE / 2, HIGH));
+      line(SIDE / 2, LOW, SIDE / 2, HIGH),
+      ...[-1, 1].flatMap((tick) => {
+        const [x, y] = toScreen([tick, tick]);
+        const words = show(tick, 0);
+        return [text(x, SIDE / 2 + 14, words, "below"), text(SIDE / 2 - 5, y + 4, words, "left")];
+      }));
   }
 
   // Lines on which every key would have the same score; the higher, the stronger.

@@ -1,6 +1,6 @@
 "use strict";
 
-// The live translation. It takes the place of each still picture on the page.
+// The live translation. On the screen it takes the place of each still picture.
 (() => {
   const { Stage, make, attention } = TranslationStage;
   const PLACES = ".live-translation, .tag_live-translation";
@@ -371,7 +371,9 @@
       widget.show(firstNumber());
       widget.finish();
       const picture = place.querySelector("img, svg");
-      (picture.closest("a") ?? picture).replaceWith(widget.root);
+      const still = picture.closest("a") ?? picture;
+      still.classList.add("on-paper");
+      still.after(widget.root);
       widget.root.dataset.milliseconds = performance.now() - began;
     }
     // Which numbers are training numbers can wait until all else has been shown.
