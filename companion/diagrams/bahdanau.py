@@ -168,8 +168,7 @@ def circle() -> Drawing:
     start, end = (state.x + 34, state.y - 20), (weights.x - 34, weights.y + 20)
     drawing.arrow(start, end, role="muted", dashed=True)
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    for side in (-1, 1):
-        drawing.line((x - 9, y - 9 * side), (x + 9, y + 9 * side), width=2.5)
+    drawing.cross(x, y, 18, "ink", 2.5)
     drawing.text(298, 182, "*s*_i needs *α*_i:\nnot yet computed", "muted")
     return drawing
 

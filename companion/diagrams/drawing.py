@@ -225,6 +225,21 @@ class Drawing:
         """A residual connection past the layers, thinner than the arrows through them."""
         self.arrow(*points, role="muted", width=1, dashed=True)
 
+    def cross(
+        self,
+        x: float,
+        y: float,
+        size: float = 12,
+        role: Role = "gradient",
+        width: float = 3,
+    ) -> None:
+        """Two diagonals around a point: no way through, or no connection."""
+        half = size / 2
+        for rise in (-half, half):
+            self.line(
+                (x - half, y - rise), (x + half, y + rise), role=role, width=width
+            )
+
     def polygon(self, corners: Iterable[Point], role: Role) -> None:
         """A filled polygon."""
         path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)

@@ -62,7 +62,7 @@ def soft_and_hard() -> Drawing:
     _gradient(
         drawing, ((hard.z.left[0], hard.z.y - 4), hard.scores.left), 288, dashed=True
     )
-    _cross(drawing, 288, 252)
+    drawing.cross(288, 252)
     drawing.text(238, 252, "broken by\nsampling", "gradient")
     drawing.text(240, hard.word.y, "gradient", "gradient")
     for x, role, name in _LETTERS:
@@ -231,7 +231,7 @@ class _Estimator:
     def log_derivative(self) -> None:
         """REINFORCE: no way through the sample, but one by the logarithm of its weight."""
         self._back(self.context, self.weights, (-7, 7), 28, dashed=True)
-        _cross(self.drawing, self.averaged.x - 16, self.y + 28)
+        self.drawing.cross(self.averaged.x - 16, self.y + 28)
         self._back(self.loss, self.weights, (7, 0), 46)
         self.drawing.text(
             262, self.y + 62, "(*R*_t − *b*_t) ∇ log *α*_{t,s}", "gradient"
@@ -290,12 +290,6 @@ def _gradient(
     drawing.arrow(
         start, (x, start[1]), (x, end[1]), end, role="gradient", width=2, dashed=dashed
     )
-
-
-def _cross(drawing: Drawing, x: float, y: float) -> None:
-    """Where a gradient ends."""
-    for slope in (-6, 6):
-        drawing.line((x - 6, y - slope), (x + 6, y + slope), role="gradient", width=3)
 
 
 class _Captioner:

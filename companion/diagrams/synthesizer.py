@@ -162,7 +162,4 @@ class _Panel:
     def _cut(self, start: Point, end: Point) -> None:
         self.drawing.line(start, end, role="muted", dashed=True)
         x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-        for rise in (-6, 6):
-            self.drawing.line(
-                (x - 6, y + rise), (x + 6, y - rise), role="ink", width=2.5
-            )
+        self.drawing.cross(x, y, role="ink", width=2.5)

@@ -41,6 +41,7 @@ STYLE: dict[Any, Any] = {
     "axes.facecolor": "white",
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.formatter.min_exponent": 4,  # 0.01 and 100 instead of powers of ten
     "axes.prop_cycle": LINES,
     "axes.titlesize": 10,
     "font.family": "DejaVu Sans",
