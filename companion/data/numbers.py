@@ -127,20 +127,21 @@ def german_pairs(count: int, seed: int) -> list[Pair]:
 
 def split(
     pairs: Sequence[Pair], fraction: float, seed: int
-) -> tuple[list[Pair], list[Pair]]:
-    """Training pairs, and test pairs with other numbers.
+) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    """Training, validation and test pairs.
 
-    Every number is on one side only. Training pairs may repeat, test pairs do not.
+    Every number is in one of the sets only. Training pairs may repeat, the others do not.
 
     Args:
         pairs: the pairs to split.
-        fraction: of the different numbers of each target length, the part to test with.
-        seed: for the choice of the test numbers; at least 0.
+        fraction: of the different numbers of each target length, the part to hold out,
+            half of it for validation and half for testing.
+        seed: for the choice of the numbers to hold out; at least 0.
 
     Raises:
         TypeError: the fraction is not a number, or the seed not an integer.
         ValueError: the fraction is not between 0 and 1, or so small that there would be
-            no test pair, or the seed is negative.
+            no validation or no test pair, or the seed is negative.
     """
     check_fraction(fraction)
     check_seed(seed)
@@ -148,19 +149,21 @@ def split(
     for pair in pairs:
         by_length[len(pair.target)][pair.number] = pair
     generator = random.Random(seed)
-    test = [
+    held_out = [
         pair
         for _, same_length in sorted(by_length.items())
         for pair in generator.sample(
             list(same_length.values()), round(fraction * len(same_length))
         )
     ]
-    if not test:
+    if len(held_out) < 2:
         raise ValueError(
-            f"a fraction of {fraction} of {len(pairs)} pairs leaves no test pair"
+            f"a fraction of {fraction} of {len(pairs)} pairs leaves {len(held_out)} for"
+            " validation and test, which need at least one each"
         )
-    numbers = {pair.number for pair in test}
-    return [pair for pair in pairs if pair.number not in numbers], test
+    numbers = {pair.number for pair in held_out}
+    train = [pair for pair in pairs if pair.number not in numbers]
+    return train, held_out[::2], held_out[1::2]
 
 
 @cache

@@ -20,15 +20,15 @@ LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
 def short_numbers(most_words: int = 20) -> TranslationTask:
     """The task of translating English numbers below a billion into French.
 
-    Without a limit these are 9,989 training pairs, some of them repeated, and 432 test
-    pairs.
+    Without a limit these are 9,989 training pairs, some of them repeated, and 216 pairs
+    each for validation and test.
 
     Args:
         most_words: the most French words that a number may have.
 
     Raises:
         TypeError: ``most_words`` is not an integer.
-        ValueError: no number has so few words, or too few have for a test set.
+        ValueError: no number has so few words, or too few have for a validation and a test set.
     """
     check_positive(most_words=most_words)
     pairs = [

@@ -77,7 +77,7 @@ def _until_the_end(tokens: list[int]) -> list[int]:
 
 
 class TranslationTask:
-    """Pairs of sentences to train and test on, and the exact match of models on them.
+    """Pairs of sentences for training, validation and test, and the exact match of models.
 
     It depends on no model. A model is anything with ``forward(source, target)``,
     ``start(source)`` and ``step(token, state)``, as
@@ -86,13 +86,17 @@ class TranslationTask:
 
     Args:
         train: the pairs to train on.
-        test: the pairs to measure on.
+        validation: the pairs on which the loss is measured during training.
+        test: the pairs for the exact match.
     """
 
-    def __init__(self, train: Sequence[Pair], test: Sequence[Pair]):
+    def __init__(
+        self, train: Sequence[Pair], validation: Sequence[Pair], test: Sequence[Pair]
+    ):
         self.source = Vocabulary.of(pair.source for pair in train)
         self.target = Vocabulary.of(pair.target for pair in train)
-        self.training_pairs, self.test_pairs = train, test
+        self.training_pairs = train
+        self.validation_pairs, self.test_pairs = validation, test
 
     def encode(self, pairs: Iterable[Pair]) -> list[tuple[list[int], list[int]]]:
         """The pairs as token ids."""
@@ -107,20 +111,22 @@ class TranslationTask:
         """Train by the book's recipe, with batches of 64.
 
         Returns:
-            A record every 50 steps, with the loss on the test set.
+            A record every 50 steps, with the loss on the validation set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
         """
         batches = Batches(self.encode(self.training_pairs), batch_size=64, seed=0)
-        test = [batch for _, batch in in_order(self.encode(self.test_pairs), AT_ONCE)]
+        validation = [
+            batch for _, batch in in_order(self.encode(self.validation_pairs), AT_ONCE)
+        ]
         return recipe.train(
             model,
             sequence_loss,
             batches,
             steps,
             learning_rate,
-            lambda model: loss_and_perplexity(model, test),
+            lambda model: loss_and_perplexity(model, validation),
         )
 
     def translate(

@@ -94,22 +94,24 @@ def test_pairs_are_deterministic_and_consistent(make):
 
 
 @pytest.mark.parametrize("make", [french_pairs, german_pairs])
-def test_the_split_puts_every_number_on_one_side(make):
+def test_the_split_puts_every_number_into_one_set(make):
     pairs = make(6000, seed=0)
-    train, test = split(pairs, 1 / 6, seed=0)
-    numbers = {pair.number for pair in test}
-    assert len(numbers) == len(test)
-    assert numbers.isdisjoint(pair.number for pair in train)
-    assert numbers | {pair.number for pair in train} == {pair.number for pair in pairs}
-    assert (train, test) == split(pairs, 1 / 6, seed=0)
-    assert test != split(pairs, 1 / 6, seed=1)[1]
+    sets = split(pairs, 1 / 6, seed=0)
+    numbers = [{pair.number for pair in one} for one in sets]
+    assert set.union(*numbers) == {pair.number for pair in pairs}
+    assert sum(map(len, numbers)) == len(set.union(*numbers))
+    assert [len(one) for one in sets[1:]] == [len(one) for one in numbers[1:]]
+    assert sets == split(pairs, 1 / 6, seed=0)
+    for one, other in zip(sets, split(pairs, 1 / 6, seed=1), strict=True):
+        assert one != other
 
 
-def test_test_numbers_are_balanced_by_length():
-    train, test = split(french_pairs(9720, seed=0), 1 / 6, seed=0)
-    bins = Counter((len(pair.target) - 1) // 4 for pair in test)
-    assert min(bins.values()) > 100
-    assert set(range(1, LONGEST_FRENCH + 1)) == {len(pair.target) for pair in test}
+def test_validation_and_test_numbers_are_balanced_by_length():
+    train, *held_out = split(french_pairs(9720, seed=0), 1 / 6, seed=0)
+    for pairs in held_out:
+        bins = Counter((len(pair.target) - 1) // 4 for pair in pairs)
+        assert min(bins.values()) > 50
+        assert set(range(2, LONGEST_FRENCH + 1)) <= {len(pair.target) for pair in pairs}
     assert len(train) > 8000
 
 
@@ -156,6 +158,6 @@ def test_a_fraction_that_is_no_number_is_an_error(fraction):
         split(german_pairs(10, seed=0), fraction, seed=0)
 
 
-def test_a_fraction_that_leaves_no_test_pair_is_refused():
-    with pytest.raises(ValueError, match=r"0\.001 of 20 pairs leaves no test pair"):
+def test_a_fraction_that_leaves_no_validation_and_test_pair_is_refused():
+    with pytest.raises(ValueError, match=r"0\.001 of 20 pairs leaves 0 for validation"):
         split(german_pairs(20, seed=0), 0.001, seed=0)

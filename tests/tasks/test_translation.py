@@ -27,8 +27,8 @@ class Dictionary(nn.Module):
     def __init__(self, task: TranslationTask, forgotten: frozenset = frozenset()):
         super().__init__()
         self.size = nn.Parameter(torch.zeros(len(task.target)))
-        encoded = task.encode([*task.training_pairs, *task.test_pairs])
         pairs = [*task.training_pairs, *task.test_pairs]
+        encoded = task.encode(pairs)
         self.known = {
             tuple(source): target
             for (source, target), pair in zip(encoded, pairs, strict=True)
