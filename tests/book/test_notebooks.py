@@ -28,7 +28,12 @@ TOP = re.compile(
     r" · \*\*Needs\*\* (?P<needs>.+)(?:\n\n|$)"
 )
 #: How a cell is folded whose title begins so: a drawing stays visible.
-FOLDS = {"Setup": "hide-cell", "Solution": "hide-cell", "Drawing: ": "remove-input"}
+FOLDS = {
+    "Setup": "hide-cell",
+    "Check: ": "hide-cell",
+    "Solution": "hide-cell",
+    "Drawing: ": "remove-input",
+}
 DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

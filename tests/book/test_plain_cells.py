@@ -1,0 +1,48 @@
+"""The plain-PyTorch cells of a chapter can be pasted into an empty file."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from notebooks import chapters, read
+
+PLAIN = "plain-pytorch"
+
+
+def pasted(path):
+    cells = [
+        cell.source
+        for cell in read(path).cells
+        if PLAIN in cell.metadata.get("tags", [])
+    ]
+    return "\n\n\n".join(cells)
+
+
+CHAPTERS = [path for path in chapters() if pasted(path)]
+
+
+def test_chapter_2_has_plain_cells():
+    assert "02_bahdanau" in [path.stem for path in CHAPTERS]
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_they_import_torch_alone_and_run(path, tmp_path):
+    code = pasted(path)
+    imported = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            imported |= {name.name.split(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.split(".")[0])
+    assert imported == {"torch"}
+    file = tmp_path / "pasted.py"
+    file.write_text(code, "utf-8")
+    subprocess.run([sys.executable, "-I", file], check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_each_cell_is_short_enough_to_read(path):
+    for cell in read(path).cells:
+        if PLAIN in cell.metadata.get("tags", []):
+            assert len(cell.source.splitlines()) <= 70
