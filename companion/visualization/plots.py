@@ -192,8 +192,9 @@ def learning_curves(
         ylabel: the label of the y axis.
 
     Raises:
-        TypeError: a loss is not a number, or one seed has more records than another.
-        ValueError: there is no model, or a history has no record.
+        TypeError: a loss is not a number.
+        ValueError: there is no model, a history has no record, or the seeds of a model
+            were recorded at different steps.
     """
     runs = {
         name: [h] if h and isinstance(h[0], Mapping) else h
@@ -204,9 +205,7 @@ def learning_curves(
         raise ValueError(
             f"there is no learning curve to plot: of {len(runs)} models {empty} have no record"
         )
-    steps = {
-        name: [record["step"] for record in seeds[0]] for name, seeds in runs.items()
-    }
+    steps = {name: _steps(name, seeds) for name, seeds in runs.items()}
     losses = {
         name: _runs(
             name,
@@ -221,6 +220,17 @@ def learning_curves(
     ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
     _label_lines(ax, lines)
     return ax
+
+
+def _steps(name: str, seeds: Sequence[Any]) -> list[int]:
+    """The steps at which every seed of a model was recorded."""
+    first, *others = ([record["step"] for record in seed] for seed in seeds)
+    for other in others:
+        if other != first:
+            raise ValueError(
+                f"the seeds of model {name!r} were recorded at different steps: {first} and {other}"
+            )
+    return first
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The style of the book's figures: white, with colours that all readers can tell apart."""
+"""The style of the book's figures: black on white, with colours that all readers can tell apart."""
 
 from typing import Any
 
@@ -39,6 +39,11 @@ STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "axes.facecolor": "white",
+    "axes.edgecolor": "black",
+    "axes.labelcolor": "black",
+    "text.color": "black",
+    "xtick.color": "black",
+    "ytick.color": "black",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.formatter.min_exponent": 4,  # 0.01 and 100 instead of powers of ten
