@@ -15,8 +15,8 @@ from PIL import Image
 
 from companion.data import numbers
 from companion.diagrams.translation import (
-    TranslationDrawing,
     speed_of_light,
+    two_translations,
 )
 from tests.conftest import ROOT
 
@@ -300,7 +300,7 @@ def test_the_right_words_are_those_of_the_drawing(live, task, models):
             "([words, target]) => NumberWords.rightWords(words, target)",
             [found.target, target],
         )
-        drawing = TranslationDrawing(
+        drawing = two_translations(
             "",
             found.source,
             target,
@@ -741,7 +741,7 @@ def test_without_scripts_there_is_a_picture_that_is_described(visit, name):
     assert picture.is_visible()
     description = picture.get_attribute("aria-label")
     assert description == speed_of_light().description
-    assert "13 of 17 words right" in description
+    assert "6 words wrong or extra" in description
     assert page.locator(".live").count() == 0
 
 
