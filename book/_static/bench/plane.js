@@ -88,7 +88,7 @@ const benchPlane = (() => {
       "stroke-width": 1 + 13 * used[j],
       "data-key": j + 1,
     }));
-    return group("weights", ...lines.filter((_, j) => used[j] >= 0.005));
+    return group("weight-lines", ...lines.filter((_, j) => used[j] >= 0.005));
   }
 
   // From the origin to the query, where the score depends on its direction and norm.
