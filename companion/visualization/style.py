@@ -30,6 +30,12 @@ MODELS: dict[str, dict[str, Any]] = {
         )
     ),
 }
+#: The curves of all other models, which never look like one of those.
+OTHERS: Cycler[str, Any] = (LINES + MARKERS)[len(MODELS) - 1 :].concat(
+    cycler(color=["#882255", "#999933", "#332288", "#8C510A"])
+    + cycler(linestyle=["-", "--", "-.", ":"])
+    + cycler(marker=["<", ">", "h", "p"])
+)
 #: The settings of matplotlib for every figure. Five inches fill the 360 pixels of a
 #: telephone's screen, where 10 points then appear as 10 pixels.
 STYLE: dict[Any, Any] = {
