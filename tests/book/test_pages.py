@@ -75,7 +75,8 @@ def shared(page):
 def test_a_page_says_to_those_who_share_it_what_it_says_to_all(name, html):
     said = shared(html / "book" / name)
     head = (html / "book" / name).read_text("utf-8").split("<body", 1)[0]
-    assert f"<title>{said['title']} &#8212; {said['site_name']}</title>" in head
+    titles = dict.fromkeys([said["title"], said["site_name"]])  # on the first page one
+    assert f"<title>{' &#8212; '.join(titles)}</title>" in head
     assert f'name="description" content="{said["description"]}"' in head
     assert said["type"] == ("website" if name == "index.html" else "article")
     addressed = {"url", "image"} if repository_url() else set()
@@ -248,6 +249,27 @@ def test_a_printed_page_has_no_navigation_and_nothing_is_cut_off(name, visit):
     assert all(colours)
 
 
+@pytest.mark.parametrize("name", ["02_bahdanau.html", "06_transformer.html"])
+def test_a_cell_that_is_folded_is_not_printed_and_an_open_one_is(name, visit):
+    page = visit(name, ON_PAPER)
+    page.emulate_media(media="print")
+    folded = page.locator(".cell details.hide")
+    assert folded.count() > 5
+    assert not [cell for cell in folded.all() if cell.is_visible()]
+    folded.last.evaluate("cell => { cell.open = true }")
+    assert folded.last.is_visible()
+
+
+SIZE_OF_TEXT = """drawing => drawing.getScreenCTM().a * parseFloat(drawing.getAttribute('font-size'))"""
+
+
+def test_the_text_of_a_tall_drawing_can_be_read_on_paper(visit):
+    page = visit("06_transformer.html", ON_PAPER)
+    page.emulate_media(media="print")
+    size = page.locator("svg.drawing").first.evaluate(SIZE_OF_TEXT)
+    assert size >= 12  # pixels, which are 9 points
+
+
 def test_a_dark_page_is_printed_as_a_light_one(visit):
     page = visit("notation.html")
     page.emulate_media(color_scheme="dark")
@@ -272,8 +294,9 @@ def test_no_code_of_a_chapter_is_cut_off(name, visit):
     assert page.evaluate(LONGEST_CUT_OFF) == []
 
 
-SCREEN, TALLEST = 800, 900  # pixels
-TALL_FIGURES = """tallest => [...document.querySelectorAll('article :is(img, svg.drawing)')].map(
+SCREEN = 800  # pixels
+LAPTOP = {"width": 1280, "height": SCREEN}
+HEIGHTS = """() => [...document.querySelectorAll('article :is(img, svg.drawing)')].map(
     figure => figure.getBoundingClientRect().height
 )"""
 FIRST_PICTURE = """() => {
@@ -283,8 +306,18 @@ FIRST_PICTURE = """() => {
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_no_figure_of_a_chapter_is_taller_than_a_screen(name, visit):
-    assert visit(name).evaluate(TALL_FIGURES, TALLEST) == []
+def test_no_figure_of_a_chapter_is_taller_than_a_screen_or_too_small_to_read(
+    name, visit
+):
+    page = visit(name, LAPTOP)
+    assert max(page.evaluate(HEIGHTS)) < SCREEN
+    for drawing in page.locator("svg.drawing").all():
+        assert drawing.evaluate(SIZE_OF_TEXT) >= 11
+
+
+def test_no_formula_of_the_first_page_is_cut_off_on_a_phone(visit):
+    formula = visit("index.html", PHONE).locator('mjx-container[display="true"]')
+    assert formula.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
