@@ -252,6 +252,20 @@ def test_a_query_without_any_key_gets_weights_and_output_of_zero(numbers):
         assert shown["output"] == ["0", "0"]
 
 
+def test_each_weight_stands_directly_above_its_bar(numbers):
+    gaps = numbers.evaluate(
+        """changes => {
+            const state = benchState.first(changes);
+            const { drawn } = benchBars.draw(state, attention.attend(state));
+            return [...drawn.querySelectorAll('.weights [data-value]')].map(column =>
+                column.querySelector('.bar').getAttribute('y')
+                - column.querySelector('.number').getAttribute('y'));
+        }""",
+        {"window": "gaussian"},
+    )
+    assert gaps == pytest.approx([5] * KEYS, abs=0.02)
+
+
 def test_an_address_brings_back_every_state(numbers):
     states = [*itertools.islice(grid("cosine", {"keys": POINTS, "seed": 7}), 0, 300, 7)]
     states.append(states[0] | {"temperature": 0.056})  # the slider's second value
@@ -794,6 +808,36 @@ def test_where_copying_is_forbidden_the_address_bar_is_named(open_bench):
     page.wait_for_function(
         "document.querySelector('.bench [role=status]').textContent.includes('address bar')"
     )
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize(
+    ("screen", "most"), [(DESKTOP, 420), (PHONE, 720)], ids=["desktop", "phone"]
+)
+def test_the_controls_and_the_weights_are_on_one_screen(
+    screen, most, example, open_bench
+):
+    page = open_bench(f"#{example}", viewport=screen)
+    controls = page.locator(".bench-controls").bounding_box()
+    weights = page.locator(".bench .weights").bounding_box()
+    assert 0 < weights["y"] + weights["height"] - controls["y"] < most
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_name_in_the_plane_covers_no_number_of_the_axes(example, open_bench):
+    page = open_bench(f"#{example}")
+    names, ticks = (
+        page.locator(f".bench .plane {part} text").evaluate_all(
+            "texts => texts.map(text => text.getBoundingClientRect().toJSON())"
+        )
+        for part in (".labels", ".axes")
+    )
+    for name, tick in itertools.product(names, ticks):
+        apart = [
+            name["right"] <= tick["left"] or tick["right"] <= name["left"],
+            name["bottom"] <= tick["top"] or tick["bottom"] <= name["top"],
+        ]
+        assert any(apart)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -712,6 +712,34 @@ def test_columns_stand_beside_each_other_on_any_screen(visit, width, number):
     assert min(heights) >= 24  # to be hit with a finger
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_short_number_is_translated_directly_below_its_heads(visit, width):
+    page = visit(viewport={"width": width, "height": 844})
+
+    def box(selector):
+        return page.locator(selector).first.bounding_box()
+
+    room = box(".live-stage")["height"]
+    for number in ("1", "97"):
+        type_in(page, number)
+        meaning, stage = box(".live-meaning"), box(".live-stage")
+        assert box(".live-attended li")["y"] < meaning["y"] + meaning["height"] + 50
+        assert stage["height"] == room  # so that nothing below it moves
+
+
+def test_the_examples_are_one_row_on_a_phone_and_reached_by_keyboard(visit):
+    page = visit(viewport={"width": 390, "height": 844})
+    examples = page.locator(".live-examples button")
+    assert len({one.bounding_box()["y"] for one in examples.all()}) == 1
+    examples.first.focus()
+    for _ in range(examples.count() - 1):
+        page.keyboard.press("Tab")
+    last = page.locator(".live-examples :focus")
+    assert last.text_content() == "random"
+    box = last.bounding_box()
+    assert 0 <= box["x"] <= 390 - box["width"]
+
+
 # The still picture
 
 

@@ -13,16 +13,18 @@
   const MARKUP = `
     <div class="bench-examples" role="group" aria-label="Examples"></div>
     <p class="bench-hint"></p>
-    <div class="bench-controls"></div>
-    <div class="bench-pictures">
-      <div class="bench-plane">
-        <p class="bench-note">The values are the keys. Green: weights. Orange: lines of equal
-          score. <span class="bench-gaussian">Pale bars: weights before the Gaussian. It
-          leaves a sum below 1, so there is no hard attention here.</span></p>
+    <div class="bench-parts">
+      <div class="bench-controls"></div>
+      <div class="bench-bars">
+        <p class="bench-note bench-gaussian">Pale bars: weights before the Gaussian. It leaves a
+          sum below 1, so there is no hard attention here.</p>
         <p class="bench-summary"></p>
         <p class="bench-spoken visually-hidden" aria-live="polite"></p>
       </div>
-      <div class="bench-bars"></div>
+      <div class="bench-plane">
+        <p class="bench-note">The values are the keys. Green: weights. Orange: lines of equal
+          score.</p>
+      </div>
     </div>
     <p class="bench-buttons">
       <button type="button" class="bench-button" name="copy">Copy link</button>
