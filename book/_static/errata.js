@@ -9,6 +9,33 @@
     "common code": /^common code/,
     "often said or written": /^easily|^often|draft/,
   };
+  // Formulas are compared as they look, as far as readers can type that: √dk for both \sqrt{d_k} and √d_k.
+  const SIGNS = {
+    alpha: "α",
+    approx: "≈",
+    bar: "",
+    beta: "β",
+    cdot: "·",
+    circ: "∘",
+    dots: "…",
+    ell: "ℓ",
+    lambda: "λ",
+    langle: "⟨",
+    mathcal: "",
+    mathrm: "",
+    rangle: "⟩",
+    sigma: "σ",
+    sqrt: "√",
+    tau: "τ",
+    top: "⊤",
+    varepsilon: "ε",
+  };
+  const plain = (text) =>
+    text
+      .replace(/\\[()]|\\([a-z]+)\s*/gi, (_, name) => SIGNS[name] ?? name ?? "")
+      .replace(/[\\{}_^$]/g, "")
+      .toLowerCase();
+
   const chapters = [...document.querySelectorAll("article section section")].filter(
     (section) => section.querySelector("table"),
   );
@@ -17,7 +44,7 @@
       row,
       chapter,
       source: row.cells[0].textContent.trim().replaceAll("'", "’"),
-      text: row.textContent.toLowerCase(),
+      text: plain(row.textContent),
     })),
   );
 
@@ -32,12 +59,16 @@
     return select;
   };
   const heading = (chapter) => chapter.querySelector("h2").firstChild.textContent;
+  const entry = (chapter) => document.querySelector(`.page-toc li:has(> a[href="#${chapter.id}"])`);
 
   const words = document.createElement("input");
   words.type = "search";
   const chapter = choice(chapters.map(heading));
   const kind = choice(Object.keys(KINDS));
   const count = document.createElement("output");
+  const all = document.createElement("button");
+  all.type = "button";
+  all.textContent = "Show all";
   const form = document.createElement("form");
   form.role = "search";
   form.ariaLabel = "Errata";
@@ -46,10 +77,11 @@
     labelled("Chapter", chapter),
     labelled("Source", kind),
     count,
+    all,
   );
 
   const filter = () => {
-    const wanted = words.value.toLowerCase().split(/\s+/);
+    const wanted = plain(words.value).split(/\s+/);
     for (const one of rows) {
       one.row.hidden = !(
         (!chapter.value || heading(one.chapter) === chapter.value) &&
@@ -59,13 +91,20 @@
     }
     for (const section of chapters) {
       section.hidden = rows.every((one) => one.chapter !== section || one.row.hidden);
+      entry(section).hidden = section.hidden; // in the page's list of contents
     }
     const shown = rows.filter((one) => !one.row.hidden).length;
-    count.textContent = `${shown} of ${rows.length} rows`;
+    count.textContent = shown ? `${shown} of ${rows.length} rows` : "No row matches.";
+    all.hidden = shown === rows.length;
   };
 
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
+  all.addEventListener("click", () => {
+    form.reset();
+    filter();
+    words.focus();
+  });
   document.querySelector(".errata-filter").append(form);
   filter();
 }

@@ -1,4 +1,4 @@
-"""The book as an ePub: a file a page, formulas as MathML, a contents, a cover, and no script."""
+"""The book as an ePub: one file per page, formulas as MathML, a contents, a cover, and no script."""
 
 import re
 import unicodedata
@@ -197,7 +197,8 @@ def contents(pages: list[Page]) -> str:
 def entry(page: Page) -> str:
     """A page and its sections in the table of contents."""
     sections = "".join(
-        f'<li><a href="{page.name}.xhtml#{section.get("id")}">{escape(section.findtext("h2"))}</a></li>'
+        f'<li><a href="{page.name}.xhtml#{section.get("id")}">'
+        f"{escape(section.find('h2').text_content().strip())}</a></li>"
         for section in page.body.xpath(".//section[h2]")
     )
     below = f"<ol>{sections}</ol>" if sections else ""

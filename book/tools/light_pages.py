@@ -1,4 +1,4 @@
-"""The last hand on written pages: figures of fewer colours, icons and drawings in place, scripts that wait.
+"""Finishing touches to the built pages: fewer colours in figures, icons and drawings in place, late scripts.
 
 `book_pages` calls `lighten` when the HTML has been written.
 """
@@ -13,7 +13,7 @@ from PIL import Image
 
 LATE = 'loading="lazy" decoding="async"'
 PALETTES = 32, 64, 128, 256  # numbers of colours
-UNSEEN = 16  # of 255: so far may a colour move in a figure, and nobody sees it
+UNSEEN = 16  # of 255: a change of a colour by up to this much is invisible in a figure
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
 ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
 DRAWING = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'

@@ -1,7 +1,10 @@
 """A Sphinx extension: a page with something live on it gets its scripts and styles, no other does."""
 
+import re
 from pathlib import PurePosixPath
 
+#: Without one of the scripts the still picture stays, and no more room is kept than it needs.
+ON_ERROR = "document.documentElement.classList.add('without-live')"
 #: What a still picture's class in the HTML calls for, in the order of loading.
 LIVE = {
     "live-translation": (
@@ -25,17 +28,19 @@ LIVE = {
         "bench/bench.js",
     ),
 }
+#: A class attribute with this name; the cell of a notebook has it as a tag.
+HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'
 
 
 def add_files(app, page, template, context, doctree):
     """Add the files of what is live on this page."""
     for name, files in LIVE.items():
-        if name in context.get("body", ""):
+        if re.search(HAS_CLASS.format(name), context.get("body", "")):
             for file in files:
                 if PurePosixPath(file).suffix == ".css":
                     app.add_css_file(file)
                 else:
-                    app.add_js_file(file, loading_method="defer")
+                    app.add_js_file(file, loading_method="defer", onerror=ON_ERROR)
 
 
 def setup(app):

@@ -96,7 +96,8 @@ def write(path: Path, browser: Browser) -> None:
     finally:
         tab.close()
         place.unlink()
-    last_word = images[durations.index(AT_REST) - 1]  # where all colours occur
+    first_rest = durations.index(AT_REST)
+    last_word = images[first_rest - 1]  # of the long number, where all colours occur
     colours = last_word.quantize(COLOURS)
     few = [
         image.quantize(palette=colours, dither=Image.Dither.NONE) for image in images

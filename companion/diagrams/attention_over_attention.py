@@ -65,25 +65,8 @@ def architecture() -> Drawing:
         f" {probability:.2f}, more than those of any other word.",
     )
     scores = _scores(drawing, 158, 258)
-    alpha = drawing.grid(281, 136, example.alpha, side=_SIDE)
-    drawing.text(281, 30, "*α*: softmax\ndown each column")
-    column = Rectangle(alpha.left[0] + _SIDE / 2, alpha.y, _SIDE, alpha.height)
-    drawing.outline(column, "ink")
-    rows = drawing.grid(281, 380, example.beta_rows, side=_SIDE)
-    drawing.text(281, 274, "softmax\nalong each row")
-    row = Rectangle(rows.x, rows.top[1] + _SIDE / 2, rows.width, _SIDE)
-    drawing.outline(row, "ink")
-    for grid in (alpha, rows):
-        drawing.arrow(scores.right, (217, scores.y), (217, grid.y), grid.left)
-
-    beta = drawing.grid(281, 502, [example.beta], side=_SIDE)
-    drawing.arrow(rows.bottom, beta.top)
-    drawing.text(289, 473, "mean", "muted", anchor="start")
-    drawing.text(beta.left[0] - 14, 502, "*β*")
-    for place, (word, weight) in enumerate(zip(_QUESTION, example.beta, strict=True)):
-        x = 281 + (place - 1) * 38
-        drawing.text(x, 532, word, "query")
-        drawing.text(x, 550, f"{weight:.2f}")
+    alpha, rows = _softmaxes(drawing, scores, example)
+    beta = _question_weights(drawing, rows, example.beta)
 
     product = drawing.circle(346, 136, 9, "×")
     weights = drawing.grid(
@@ -95,6 +78,38 @@ def architecture() -> Drawing:
     drawing.text(364, 30, "answer weights\n*s* = *αβ*", anchor="start")
     _pointer(drawing, weights, example.weights)
     return drawing
+
+
+def _softmaxes(
+    drawing: Drawing, scores: Rectangle, example: _Example
+) -> tuple[Rectangle, Rectangle]:
+    """The softmax of the scores down each column, and that along each row."""
+    alpha = drawing.grid(281, 136, example.alpha, side=_SIDE)
+    drawing.text(281, 30, "*α*: softmax\ndown each column")
+    column = Rectangle(alpha.left[0] + _SIDE / 2, alpha.y, _SIDE, alpha.height)
+    drawing.outline(column, "ink")
+    rows = drawing.grid(281, 380, example.beta_rows, side=_SIDE)
+    drawing.text(281, 274, "softmax\nalong each row")
+    row = Rectangle(rows.x, rows.top[1] + _SIDE / 2, rows.width, _SIDE)
+    drawing.outline(row, "ink")
+    for grid in (alpha, rows):
+        drawing.arrow(scores.right, (217, scores.y), (217, grid.y), grid.left)
+    return alpha, rows
+
+
+def _question_weights(
+    drawing: Drawing, rows: Rectangle, weights: Sequence[float]
+) -> Rectangle:
+    """The mean of the softmaxes along the rows: a weight for each word of the question."""
+    beta = drawing.grid(281, 502, [weights], side=_SIDE)
+    drawing.arrow(rows.bottom, beta.top)
+    drawing.text(289, 473, "mean", "muted", anchor="start")
+    drawing.text(beta.left[0] - 14, 502, "*β*")
+    for place, (word, weight) in enumerate(zip(_QUESTION, weights, strict=True)):
+        x = 281 + (place - 1) * 38
+        drawing.text(x, 532, word, "query")
+        drawing.text(x, 550, f"{weight:.2f}")
+    return beta
 
 
 def _scores(drawing: Drawing, x: float, y: float) -> Rectangle:

@@ -132,9 +132,9 @@ def glu() -> Drawing:
     return drawing
 
 
-_ENCODER, _ATTENTION, _DECODER = 92, 250, 394  # the middles of three columns
+_ENCODER, _ATTENTION, _DECODER = 92, 240, 394  # the middles of three columns
 _POSITIONS = (_ENCODER + _DECODER) / 2
-_BOX = 134  # the width of a layer's box
+_BOX, _ATTENDS = 124, 76  # the widths of a layer's box and of an attention's
 _KEYS, _VALUES = 172, 186  # where keys and values pass the layers
 
 
@@ -145,10 +145,10 @@ def architecture() -> Drawing:
 
     Example:
         >>> architecture().height
-        556
+        564
     """
     drawing = Drawing(
-        556,
+        564,
         "Convolutional sequence to sequence. The encoder adds positions to the"
         " embeddings of the source tokens and applies three gated convolutions; its"
         " outputs z are the keys, and z + e, the sums with the embeddings, are the"
@@ -159,6 +159,8 @@ def architecture() -> Drawing:
         " give the probabilities of the next token.",
     )
     drawing.text(_POSITIONS, 464, "positions")
+    drawing.text(14, 484, "encoder", anchor="start", bold=True)
+    drawing.text(472, 484, "decoder", anchor="end", bold=True)
     e = _embedding(drawing, _ENCODER, "source tokens", "*e*_j")
     top = e
     for _ in range(_BLOCKS):
@@ -192,7 +194,7 @@ def _distribute(
     drawing.line(start, (x, start[1]), role=role)
     drawing.line((x, heights[0]), (x, heights[-1]), role=role)
     for y in heights:
-        drawing.arrow((x, y), (_ATTENTION - 46, y), role=role)
+        drawing.arrow((x, y), (_ATTENTION - _ATTENDS / 2, y), role=role)
 
 
 def _legend(drawing: Drawing) -> None:
@@ -214,9 +216,9 @@ def _legend(drawing: Drawing) -> None:
 
 def _embedding(drawing: Drawing, x: float, tokens: str, name: str) -> Point:
     """Tokens, their embeddings, and the sum with the embeddings of their positions."""
-    drawing.text(x, 544, tokens)
-    box = drawing.box(x, 504, _BOX, 28, "embedding")
-    drawing.arrow((x, 534), box.bottom)
+    drawing.text(x, 552, tokens)
+    box = drawing.box(x, 512, _BOX, 28, "embedding")
+    drawing.arrow((x, 542), box.bottom)
     total = drawing.circle(x, 464, 10, "+")
     drawing.arrow(box.top, total.bottom)
     side = 1 if x < _POSITIONS else -1
@@ -235,12 +237,16 @@ def _decoder_layer(drawing: Drawing, below: Point) -> tuple[Point, float]:
     """A layer of the decoder: where it ends, and the height of its attention."""
     block = _layer(drawing, _DECODER, below, "causal gated\nconvolution")
     y = block.top[1] - 28
-    attention = drawing.box(_ATTENTION, y, 92, 48, "attention")
+    attention = drawing.box(_ATTENTION, y, _ATTENDS, 48, "attention")
     total = drawing.circle(_DECODER, y - 12, 10, "+")
     drawing.arrow(block.top, total.bottom)
-    drawing.arrow((_DECODER, y + 14), (attention.right[0], y + 14), role="query")
+    query = drawing.circle(316, y + 14, 8, "+")
+    drawing.arrow((_DECODER, y + 14), query.right)
+    drawing.arrow((query.x, y + 42), query.bottom)
+    drawing.text(query.x, y + 52, "*g*_i", bold=True)
+    drawing.arrow(query.left, (attention.right[0], y + 14), role="query")
     drawing.arrow((attention.right[0], y - 12), total.left, role="value")
-    drawing.text(340, y + 2, "*d*_i", "query", bold=True)
+    drawing.text(295, y + 1, "*d*_i", "query", bold=True)
     drawing.text(340, y - 24, "*c*_i", "value", bold=True)
     return total.top, y
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 #: What a part of a drawing stands for, which decides its colour.
 Role = Literal["ink", "muted", "layer", "query", "key", "value", "gradient"]
@@ -68,7 +68,7 @@ class Drawing:
     """A drawing that a notebook shows as SVG, 480 units wide; y points down.
 
     Texts may contain subscripts and superscripts, ``h_1``, ``s_{i−1}``, ``W^Q``, and
-    variables in italics, ``*x*``.
+    variables in italics, ``*x*``. Every part refuses an unknown role with a ValueError.
 
     Args:
         height: the height; a page shows up to 720 units without scrolling.
@@ -207,7 +207,15 @@ class Drawing:
         width: float = 1.5,
         dashed: bool = False,
     ) -> None:
-        """A line through two points or more, with a head at the last."""
+        """A line through two points or more, with a head at the last.
+
+        Raises:
+            ValueError: there are fewer than two points, or the last two are the same.
+        """
+        if len(points) < 2 or points[-2] == points[-1]:
+            raise ValueError(
+                f"an arrow needs two points or more, the last two not the same: {points}"
+            )
         (x0, y0), (x, y) = points[-2:]
         length = ((x - x0) ** 2 + (y - y0) ** 2) ** 0.5
         dx, dy = (x - x0) / length, (y - y0) / length
@@ -265,18 +273,22 @@ class Drawing:
         )
 
     def flow(
-        self, start: Point, end: Point, role: Role = "ink", width: float = 1.5
+        self,
+        start: Point,
+        end: Point,
+        role: Role = "ink",
+        width: float = 1.5,
+        horizontal: bool = False,
     ) -> None:
-        """A curve between two points that leaves and arrives vertically, such as an attention weight."""
+        """A curve between two points, such as an attention weight.
+
+        It leaves and arrives vertically or, where ``horizontal``, horizontally.
+        """
         (x0, y0), (x1, y1) = start, end
-        middle = _number((y0 + y1) / 2)
-        self._path(
-            f"M{_number(x0)} {_number(y0)} C{_number(x0)} {middle}"
-            f" {_number(x1)} {middle} {_number(x1)} {_number(y1)}",
-            role,
-            width,
-            dashed=False,
-        )
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        bends = [(x, y0), (x, y1)] if horizontal else [(x0, y), (x1, y)]
+        first, *others = (f"{_number(x)} {_number(y)}" for x, y in (start, *bends, end))
+        self._path(f"M{first} C{' '.join(others)}", role, width, dashed=False)
 
     def curved_arrow(
         self, start: Point, end: Point, role: Role = "ink", width: float = 1.5
@@ -324,8 +336,16 @@ class Drawing:
         """A matrix of squares around the centre ``(x, y)``, a shade from 0 to 1 each.
 
         A square whose shade is ``None`` is crossed out: it is masked.
+
+        Raises:
+            ValueError: there is no square, or the rows differ in length.
         """
-        rows, columns = len(shades), len(shades[0])
+        lengths = [len(row) for row in shades]
+        if len(set(lengths)) != 1 or lengths[0] == 0:
+            raise ValueError(
+                f"a grid needs rows of one length above 0, not of the lengths {lengths}"
+            )
+        rows, columns = len(lengths), lengths[0]
         left, top = x - columns * side / 2, y - rows * side / 2
         for row, line in enumerate(shades):
             for column, shade in enumerate(line):
@@ -389,10 +409,16 @@ def _paint(fill: str = "", stroke: str = "", width: float = 1.5) -> str:
         for kind, colour in (("fill", fill), ("stroke", stroke))
         if colour
     )
-    attributes = f'class="{classes}" fill="{COLOURS[fill] if fill else "none"}"'
+    attributes = f'class="{classes}" fill="{_colour(fill) if fill else "none"}"'
     if stroke:
-        attributes += f' stroke="{COLOURS[stroke]}" stroke-width="{_number(width)}"'
+        attributes += f' stroke="{_colour(stroke)}" stroke-width="{_number(width)}"'
     return attributes
+
+
+def _colour(name: str) -> str:
+    if name not in COLOURS:
+        raise ValueError(f"role must be one of {get_args(Role)}, not {name!r}")
+    return COLOURS[name]
 
 
 def _dashes(dashed: bool) -> str:

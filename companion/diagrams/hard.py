@@ -48,11 +48,12 @@ def soft_and_hard() -> Drawing:
         " a gradient, but the path from the sampled region to the scores is broken.",
     )
     weights = _region_weights()
+    one_hot = _sampled(weights)
     soft = _Captioner(drawing, 104, "soft attention", "*z*_t = Σ_i *α*_{ti} *a*_i")
     soft.image(weights, weights)
     drawing.text(104, 426, "reads all regions", "muted")
     hard = _Captioner(drawing, 376, "hard attention", "*z*_t = *a*_s")
-    hard.image(weights, one_hot := _sampled(weights))
+    hard.image(weights, one_hot)
     hard.outline(one_hot.index(1))
     drawing.text(420, 272, "*s* ~ *α*_t", "key")
     drawing.text(376, 426, "reads one region", "muted")
@@ -148,8 +149,8 @@ def estimators() -> Drawing:
         " their gradient goes back through the weights. REINFORCE reads the sampled value"
         " only; its gradient does not go back through the sample, but reaches the weights"
         " as reward times the gradient of a log-probability. Straight-through uses one"
-        " value forward, but its gradient takes the way of the weights, past the argmax,"
-        " and needs all values.",
+        " value forward, but its gradient bypasses the argmax and flows through the"
+        " weights, and needs all values.",
     )
     noisy = _noisy_scores()
     weights = torch.tensor(_SCORES).softmax(0).tolist()
@@ -159,7 +160,7 @@ def estimators() -> Drawing:
 
     soft = _Estimator(drawing, 72, "soft attention", weights)
     soft.average(every)
-    soft.gradient(soft.loss, soft.context, soft.weights, soft.scores)
+    soft.gradient_through_weights()
 
     reinforce = _Estimator(drawing, 186, "REINFORCE", weights)
     reinforce.sample(one, "*s*_t ~ *α*_t")
@@ -170,16 +171,12 @@ def estimators() -> Drawing:
 
     relaxation = _Estimator(drawing, 320, "Gumbel-softmax", relaxed, noisy)
     relaxation.average(every)
-    relaxation.gradient(
-        relaxation.loss, relaxation.context, relaxation.weights, relaxation.scores
-    )
+    relaxation.gradient_through_weights()
 
     straight = _Estimator(drawing, 434, "straight-through", relaxed, noisy)
     straight.sample(one, "onehot(*w*_t)")
     straight.average(one, every)
-    straight.gradient(
-        straight.loss, straight.context, straight.weights, straight.scores
-    )
+    straight.gradient_through_weights()
     return drawing
 
 
@@ -227,6 +224,10 @@ class _Estimator:
         """The way of the gradient from part to part, below them."""
         for start, end in pairwise(parts):
             self._back(start, end, (-7, 7), 28)
+
+    def gradient_through_weights(self) -> None:
+        """The gradient of the scores where the weights are differentiable, or taken to be."""
+        self.gradient(self.loss, self.context, self.weights, self.scores)
 
     def log_derivative(self) -> None:
         """REINFORCE: no way through the sample, but one by the logarithm of its weight."""

@@ -38,7 +38,7 @@ def architecture() -> Drawing:
         "A hierarchical attention network reads a document of three sentences. A"
         " bidirectional GRU reads the words of each sentence, and a learnt query, u_w, is"
         " compared with the state of every word. The states, weighted by the softmax of"
-        " these scores, make one vector a sentence. A second bidirectional GRU reads the"
+        " these scores, give one vector per sentence. A second bidirectional GRU reads the"
         " sentence vectors, and with a second learnt query, u_s, their states make the"
         " document vector, from which a linear layer and a softmax classify. Thicker"
         " lines are larger weights.",

@@ -47,8 +47,8 @@ def encoder_decoder() -> Drawing:
         "An encoder–decoder that translates “one hundred and eighty” into “cent"
         " quatre vingts”. The encoder's hidden states h_1 to h_4 read one source"
         " token each, and the last of them alone gives the vector c. The decoder's"
-        " first state is made of c, and every later one of the state before, the"
-        " previous target token and c; a softmax over each predicts the next token,"
+        " first state is computed from c, and each later state from the previous state,"
+        " the previous target token and c; a softmax over each predicts the next token,"
         " up to the end of the sentence. The previous token is the ground truth in"
         " training, otherwise the decoder's own prediction.",
     )
@@ -64,12 +64,23 @@ def encoder_decoder() -> Drawing:
     for box in decoder:
         drawing.curved_arrow(context.top, box.bottom, "value")
     drawing.text(columns[0], 20, "<bos>")
-    for box, word in zip(decoder[1:], _TARGET, strict=True):
+    _predict(drawing, decoder[1:])
+    _feed_back(drawing, 31, decoder, "muted")
+    _name_parts(drawing)
+    return drawing
+
+
+def _predict(drawing: Drawing, decoder: Sequence[Rectangle]) -> None:
+    """A softmax over each decoder state, and the token that it predicts."""
+    for box, word in zip(decoder, _TARGET, strict=True):
         softmax = drawing.box(box.x, 68, 66, 24, "softmax")
         drawing.arrow(box.top, softmax.bottom)
         drawing.arrow(softmax.top, (box.x, 30))
         drawing.text(box.x, 20, word)
-    _feed_back(drawing, 31, decoder, "muted")
+
+
+def _name_parts(drawing: Drawing) -> None:
+    """What the states, the vector and the tokens of an encoder–decoder are."""
     drawing.text(12, 66, "decoder", "muted", "start", bold=True)
     drawing.text(12, 84, "states *h*′", "query", "start")
     drawing.text(12, 324, "encoder", "muted", "start", bold=True)
@@ -88,7 +99,6 @@ def encoder_decoder() -> Drawing:
     )
     text = "<bos>, <eos>: beginning and end of a sentence"
     drawing.text(240, 428, text, "muted")
-    return drawing
 
 
 def teacher_forcing() -> Drawing:

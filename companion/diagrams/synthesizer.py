@@ -139,12 +139,18 @@ class _Panel:
         self.drawing.outline(column, "key")
 
     def cut_query(self, thickness: float = 0) -> None:
-        """Token i, and its wire, cut, to what begins so far before the matrix."""
+        """Token i, its wire cut off from the scores.
+
+        The wire ends to the left of the matrix, or of a factor of this thickness there.
+        """
         token = self.drawing.box(self.left + 28, self.row, 30, 26, "*x*_i", "muted")
         self._cut(token.right, (self.matrix.left[0] - thickness - 6, self.row))
 
     def cut_key(self, thickness: float = 0) -> None:
-        """Token j, and its wire, cut, to what begins so far above the matrix."""
+        """Token j, its wire cut off from the scores.
+
+        The wire ends above the matrix, or above a factor of this thickness there.
+        """
         token = self.drawing.box(self.column, self.top + 22, 30, 26, "*x*_j", "muted")
         self._cut(token.bottom, (self.column, self.matrix.top[1] - thickness - 6))
 

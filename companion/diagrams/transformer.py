@@ -34,10 +34,10 @@ def architecture() -> Drawing:
 
     Example:
         >>> architecture().height
-        716
+        706
     """
     drawing = Drawing(
-        716,
+        706,
         "The Transformer. The encoder embeds the source tokens, adds positional encodings,"
         " and applies N layers of self-attention and a feed-forward network, each with a"
         " residual connection and layer normalisation. The decoder does the same with the"
@@ -46,24 +46,25 @@ def architecture() -> Drawing:
         " A linear layer and a softmax give the probabilities of the next token.",
     )
     encoder = _Stack(drawing, 122, residual_side=-1)
-    encoder.embed("source tokens", "(*n*, *d*)")
-    bottom = encoder.y - 5
+    encoder.embed("source tokens")
+    encoder.repeat("encoder", 235, "(*n*, *d*)")
     encoder.self_attention("self-attention")
     encoder.feed_forward()
-    encoder.repeat(bottom)
     memory = encoder.y
 
     decoder = _Stack(drawing, 358, residual_side=1)
-    decoder.embed("target tokens so far", "(*t*, *d*)")
+    decoder.embed("target tokens so far")
+    decoder.repeat("decoder", 419, "(*t*, *d*)")
     decoder.self_attention("causal\nself-attention")
-    decoder.cross_attention(122, memory)
+    decoder.cross_attention(122, memory, "(*n*, *d*)")
     text = "output of the\nlast layer"
-    drawing.text(112, memory - 38, text, "muted", anchor="end")
+    drawing.text(112, memory - 36, text, "muted", anchor="end")
     decoder.feed_forward()
-    decoder.repeat(bottom)
-    decoder.layer("linear", gap=34)
+    decoder.layer("linear", gap=28)
     decoder.layer("softmax")
     drawing.arrow((358, decoder.y), (358, decoder.y - 20))
+    text = "(*t*, vocabulary)"
+    drawing.text(366, decoder.y - 11, text, "muted", anchor="start")
     drawing.text(358, decoder.y - 31, "next token's probabilities")
     drawing.text(240, encoder.sum.y + 5, "positional\nencodings")
     drawing.arrow((202, encoder.sum.y), encoder.sum.right)
@@ -398,15 +399,15 @@ def _legend(drawing: Drawing, x: float, y: float) -> None:
     drawing.residual((x, y + 92), (x + 42, y + 92))
     drawing.text(x + 52, y + 92, "residual connection", "muted", anchor="start")
     drawing.text(x, y + 116, "(*n*, *d*)", "muted", anchor="start")
-    text = "shape: *n* tokens\nof *d* dimensions"
-    drawing.text(x + 52, y + 124.4, text, "muted", anchor="start")
+    text = "shape: *n* source or\n*t* target tokens,\n*d* dimensions"
+    drawing.text(x + 52, y + 132.8, text, "muted", anchor="start")
 
 
 class _Stack:
     """Layers drawn one above the other; ``y`` is the top of the last."""
 
     def __init__(self, drawing: Drawing, x: float, residual_side: int):
-        self.drawing, self.x, self.y = drawing, x, 690.0
+        self.drawing, self.x, self.y = drawing, x, 680.0
         self.residual_side = residual_side
 
     def layer(self, text: str, gap: float = 20, height: float = _HEIGHT) -> Rectangle:
@@ -416,14 +417,21 @@ class _Stack:
         self.y = box.top[1]
         return box
 
-    def embed(self, tokens: str, shape: str) -> None:
-        """Tokens, their embeddings of a shape, and a sum."""
-        self.drawing.text(self.x, 702, tokens)
+    def embed(self, tokens: str) -> None:
+        """Tokens, their embeddings, and a sum."""
+        self.drawing.text(self.x, 692, tokens)
         self.layer("embedding", gap=18)
         self.sum = self.drawing.circle(self.x, self.y - 32, 10, "+")
         self.drawing.arrow((self.x, self.y), self.sum.bottom)
-        self.drawing.text(self.x - 32, self.y - 11, shape, "muted")
         self.y = self.sum.top[1]
+
+    def repeat(self, name: str, height: float, shape: str) -> None:
+        """The frame of one of N layers, of this height, with what it is and its inputs' shape."""
+        bottom, side = self.y - 5, self.residual_side
+        self.drawing.box(self.x, bottom - height / 2, _WIDTH + 60, height)
+        self.drawing.text(self.x - 26 * side, bottom - 12, shape, "muted")
+        title = f"{name},\n*N* layers"
+        self.drawing.text(self.x + 62 * side, bottom + 23, title, bold=True)
 
     def self_attention(self, text: str) -> None:
         """Attention whose queries, keys and values are projections of the same vectors."""
@@ -440,10 +448,10 @@ class _Stack:
         self.y = box.top[1]
         self.add_and_norm(start)
 
-    def cross_attention(self, x: float, y: float) -> None:
-        """Attention with queries from below, and keys and values from the point ``(x, y)``."""
+    def cross_attention(self, x: float, y: float, shape: str) -> None:
+        """Attention with queries from below, and keys and values, of a shape, from ``(x, y)``."""
         start = self.y - 12
-        box = Rectangle(self.x, y - 40, _WIDTH, 44)
+        box = Rectangle(self.x, y - 36, _WIDTH, 44)
         self.drawing.arrow((self.x, self.y), box.bottom, role="query")
         self.drawing.text(self.x + 11, box.bottom[1] + 16, "Q", "query", bold=True)
         fork = box.y + 12
@@ -453,6 +461,7 @@ class _Stack:
             corners = ((x, fork), (x, height)) if height < fork else ((x, fork),)
             self.drawing.arrow(*corners, (box.left[0], height), role=role)
             self.drawing.text(box.left[0] - 44, height - 10, letter, role, bold=True)
+        self.drawing.text(x + 54, box.y, shape, "muted")
         self.drawing.box(*box, "cross-attention")
         self.y = box.top[1]
         self.add_and_norm(start)
@@ -462,13 +471,6 @@ class _Stack:
         start = self.y - 8
         self.layer("feed-forward", gap=22)
         self.add_and_norm(start)
-
-    def repeat(self, bottom: float) -> None:
-        """The frame, from the height ``bottom`` to above the last layer, of one of N layers."""
-        left, right = self.x - _WIDTH / 2 - 30, self.x + _WIDTH / 2 + 30
-        self.drawing.frame(left, self.y - 14, right, bottom)
-        x = self.x + self.residual_side * (_WIDTH / 2 - 2)
-        self.drawing.text(x, bottom + 14, "*N* layers", "muted", bold=True)
 
     def add_and_norm(self, start: float) -> None:
         """The residual connection from the height ``start``, and layer normalisation."""

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from companion._checks import check_integers
 from companion.visualization.alignments import (
     Alignment,
     printable,
@@ -81,17 +82,19 @@ class Explorer:
     ):
         self.title, self.hint = printable(title), printable(hint)
         self.maps = dict(maps)
+        matrices = weight_matrices(maps)
         self._percent = {
-            name: np.rint(100 * values).astype(int)
-            for name, values in weight_matrices(maps).items()
+            name: np.rint(100 * weights).astype(int)
+            for name, weights in matrices.items()
         }
         self.first = next(iter(self.maps)) if first is None else first
         if self.first not in self.maps:
             raise ValueError(
                 f"first is {first!r}, but the maps are {', '.join(map(repr, self.maps))}"
             )
-        self._rows = {name: _most_spread(map_) for name, map_ in self._percent.items()}
+        self._rows = {name: _most_spread(weights) for name, weights in matrices.items()}
         if row is not None:
+            check_integers(row=row)
             count = len(self._percent[self.first])
             if not 0 <= row < count:
                 raise ValueError(
@@ -160,7 +163,8 @@ def explore(
         hint: one line that says what to try.
 
     Raises:
-        TypeError: a token is not a string, or the weights are not numbers.
+        TypeError: a token is not a string, the weights are not numbers, or the row is not
+            an integer.
         ValueError: the weights do not have one row per query and one column per key, or
             lie outside 0 to 1; there is no such row.
 
@@ -193,16 +197,16 @@ def explore_many(
     Raises:
         TypeError, ValueError: there is no map, or one is invalid; the message gives its
             name.
+        TypeError: the row is not an integer.
         ValueError: there is no map ``first``, or no such row in it.
     """
     return Explorer(maps, title, first, row, hint)
 
 
-def _most_spread(percent: np.ndarray) -> int:
-    """The row with the largest entropy."""
-    weights = percent / 100
+def _most_spread(weights: np.ndarray) -> int:
+    """The row with the largest entropy; the first of several that differ by rounding errors."""
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
-    return int((-weights * logs).sum(axis=1).argmax())
+    return int((-weights * logs).sum(axis=1).round(4).argmax())
 
 
 def _table(number: int, rows: str, keys: Sequence[str]) -> str:

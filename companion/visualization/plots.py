@@ -18,9 +18,8 @@ from companion.visualization.alignments import (
     weight_matrix,
 )
 from companion.visualization.style import (
-    LINES,
-    MARKERS,
     MODELS,
+    OTHERS,
     STYLE,
     write_literally,
 )
@@ -34,6 +33,8 @@ with needs_extra("book"):
     from matplotlib.lines import Line2D
 
 _NAME_WIDTH = 16  # letters of a curve's name in one line
+_FULL_WIDTH = STYLE["figure.figsize"][0]  # inches
+_SMALLEST_CELL = 0.18  # inches: a row as high as its token
 
 
 @mpl.rc_context(STYLE)
@@ -87,7 +88,8 @@ def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
     values = weight_matrices(maps)
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
-    sizes = [_size(queries, keys) for _, queries, keys in maps.values()]
+    room = (_FULL_WIDTH - 0.6) / columns
+    sizes = [_size(queries, keys, room) for _, queries, keys in maps.values()]
     width, height = np.max(sizes, axis=0)
     figure, grid = plt.subplots(
         rows,
@@ -110,10 +112,14 @@ def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
     return figure
 
 
-def _size(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
-    """Width and height in inches that give every cell and every token enough space."""
-    cell = min(0.34, 6 / max(len(queries), len(keys)))
-    width = cell * len(keys) + 0.09 * max(map(len, queries)) + 0.5
+def _size(
+    queries: Sequence[str], keys: Sequence[str], room: float = _FULL_WIDTH
+) -> tuple[float, float]:
+    """Width and height in inches, with cells that let the image fit into the room, if they can."""
+    beside = 0.09 * max(map(len, queries)) + 0.5
+    fitting = max((room - beside) / len(keys), _SMALLEST_CELL)
+    cell = min(0.34, 6 / max(len(queries), len(keys)), fitting)
+    width = cell * len(keys) + beside
     height = cell * len(queries) + 0.07 * max(map(len, keys)) + 0.4
     return max(width, 1.6), max(height, 1.2)
 
@@ -192,8 +198,9 @@ def learning_curves(
         ylabel: the label of the y axis.
 
     Raises:
-        TypeError: a loss is not a number, or one seed has more records than another.
-        ValueError: there is no model, or a history has no record.
+        TypeError: a loss is not a number.
+        ValueError: there is no model, a history has no record, or the seeds of a model
+            were recorded at different steps.
     """
     runs = {
         name: [h] if h and isinstance(h[0], Mapping) else h
@@ -204,9 +211,7 @@ def learning_curves(
         raise ValueError(
             f"there is no learning curve to plot: of {len(runs)} models {empty} have no record"
         )
-    steps = {
-        name: [record["step"] for record in seeds[0]] for name, seeds in runs.items()
-    }
+    steps = {name: _steps(name, seeds) for name, seeds in runs.items()}
     losses = {
         name: _runs(
             name,
@@ -223,13 +228,21 @@ def learning_curves(
     return ax
 
 
+def _steps(name: str, seeds: Sequence[Any]) -> list[int]:
+    """The steps at which every seed of a model was recorded."""
+    first, *others = ([record["step"] for record in seed] for seed in seeds)
+    for other in others:
+        if other != first:
+            raise ValueError(
+                f"the seeds of model {name!r} were recorded at different steps: {first} and {other}"
+            )
+    return first
+
+
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A style for each name: that of the model, or else one that no model has, while there are any."""
-    taken = {name: MODELS[name] for name in names if name in MODELS}
-    free = [style for style in LINES + MARKERS if style not in taken.values()]
-    free.sort(key=lambda style: style in MODELS.values())
-    others = cycle(free)
-    return {name: taken.get(name) or next(others) for name in names}
+    """A style for each name: that of the model, or else one that no model has."""
+    others = cycle(OTHERS)
+    return {name: MODELS.get(name) or next(others) for name in names}
 
 
 def _line(
@@ -255,7 +268,10 @@ def _label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
     bottom, top = scale.transform(np.array(ax.get_ylim()))
     last = np.array([np.asarray(line.get_ydata())[-1] for line in lines.values()])
     heights = np.nan_to_num((scale.transform(last) - bottom) / (top - bottom)).tolist()
-    names = [fill(str(name), _NAME_WIDTH, break_on_hyphens=False) for name in lines]
+    names = [
+        fill(str(name), _NAME_WIDTH, break_long_words=False, break_on_hyphens=False)
+        for name in lines
+    ]
     points = ax.get_window_extent().height * 72 / ax.figure.dpi
     sizes = [
         1.3 * STYLE["font.size"] * (1 + name.count("\n")) / points for name in names

@@ -1,4 +1,4 @@
-"""The style of the book's figures: white, with colours that all readers can tell apart."""
+"""The style of the book's figures: black on white, with colours that all readers can tell apart."""
 
 from typing import Any
 
@@ -30,6 +30,12 @@ MODELS: dict[str, dict[str, Any]] = {
         )
     ),
 }
+#: The curves of all other models, which never look like one of those.
+OTHERS: Cycler[str, Any] = (LINES + MARKERS)[len(MODELS) - 1 :].concat(
+    cycler(color=["#882255", "#999933", "#332288", "#8C510A"])
+    + cycler(linestyle=["-", "--", "-.", ":"])
+    + cycler(marker=["<", ">", "h", "p"])
+)
 #: The settings of matplotlib for every figure. Five inches fill the 360 pixels of a
 #: telephone's screen, where 10 points then appear as 10 pixels.
 STYLE: dict[Any, Any] = {
@@ -39,6 +45,11 @@ STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "axes.facecolor": "white",
+    "axes.edgecolor": "black",
+    "axes.labelcolor": "black",
+    "text.color": "black",
+    "xtick.color": "black",
+    "ytick.color": "black",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.formatter.min_exponent": 4,  # 0.01 and 100 instead of powers of ten

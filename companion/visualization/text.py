@@ -14,6 +14,7 @@ from companion.visualization.alignments import (
     visible,
     weight_matrix,
 )
+from companion.visualization.style import STYLE
 
 with needs_extra("book"):
     import matplotlib as mpl
@@ -44,6 +45,7 @@ class TextSpan(NamedTuple):
     weight: float
 
 
+@mpl.rc_context(STYLE)
 def text_heatmap(
     sentences: Sequence[Sequence[str]],
     word_weights: Float[Tensor, "r n"] | Float[np.ndarray, "r n"],
@@ -64,8 +66,9 @@ def text_heatmap(
 
     Raises:
         TypeError: a word is not a string, or weights are not numbers.
-        ValueError: there is no sentence, or one has no words; there are fewer weights
-            than words or sentences; a weight lies outside 0 to 1, or padding has weight.
+        ValueError: weights are not of these shapes; there is no sentence, or one has no
+            words; there are fewer weights than words or sentences; a weight lies outside 0
+            to 1, or padding has weight.
     """
     of_sentences = _without_padding(
         sentence_weights, ["sentence"] * len(sentences), "the weights of sentences"
@@ -89,7 +92,7 @@ def text_heatmap(
 
 
 def _rows(word_weights: Any, count: int) -> Float[np.ndarray, "s n"]:
-    rows = to_array(word_weights, "the weights of words")
+    rows = _array(word_weights, 2, "the weights of words")
     if len(rows) < count:
         raise ValueError(
             f"there are weights of words for {len(rows)} sentences, but {count} sentences"
@@ -104,10 +107,19 @@ def _rows(word_weights: Any, count: int) -> Float[np.ndarray, "s n"]:
 def _without_padding(
     weights: Any, tokens: Sequence[str], name: str
 ) -> Float[np.ndarray, " n"]:
-    values = to_array(weights, name)
+    values = _array(weights, 1, name)
     if values[len(tokens) :].any():
         raise ValueError(f"{name} are not 0 beyond its {len(tokens)} tokens: {values}")
     return weight_matrix(values[None, : len(tokens)], [name], tokens)[0]
+
+
+def _array(weights: Any, ndim: int, name: str) -> Float[np.ndarray, "..."]:
+    values = to_array(weights, name)
+    if values.ndim != ndim:
+        raise ValueError(
+            f"{name} must be {ndim}-dimensional, not of shape {values.shape}"
+        )
+    return values
 
 
 def _wrapped(
@@ -129,9 +141,7 @@ def _shortened(word: str) -> str:
 
 
 def _page(lines: int, title: str) -> Axes:
-    figure = plt.figure(
-        figsize=(_WIDTH, (lines + 1) * _LINE), dpi=120, facecolor="white"
-    )
+    figure = plt.figure(figsize=(_WIDTH, (lines + 1) * _LINE))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-_MARGIN, COLUMNS), ylim=(lines - 0.5, -1.5))
     axes.axis("off")

@@ -2,7 +2,9 @@
 
 import itertools
 import re
+from unittest.mock import Mock
 
+import live_pages
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -250,9 +252,23 @@ def test_a_query_without_any_key_gets_weights_and_output_of_zero(numbers):
         assert shown["output"] == ["0", "0"]
 
 
+def test_each_weight_stands_directly_above_its_bar(numbers):
+    gaps = numbers.evaluate(
+        """changes => {
+            const state = benchState.first(changes);
+            const { drawn } = benchBars.draw(state, attention.attend(state));
+            return [...drawn.querySelectorAll('.weights [data-value]')].map(column =>
+                column.querySelector('.bar').getAttribute('y')
+                - column.querySelector('.number').getAttribute('y'));
+        }""",
+        {"window": "gaussian"},
+    )
+    assert gaps == pytest.approx([5] * KEYS, abs=0.02)
+
+
 def test_an_address_brings_back_every_state(numbers):
     states = [*itertools.islice(grid("cosine", {"keys": POINTS, "seed": 7}), 0, 300, 7)]
-    states.append(states[0] | {"temperature": 0.051})  # the slider's second value
+    states.append(states[0] | {"temperature": 0.056})  # the slider's second value
     there_and_back = """states => states.map(state => {
         const address = benchState.write(state);
         return [address, benchState.read(`#${address}`)];
@@ -278,6 +294,7 @@ HOSTILE = {
     "score=<img src=x onerror=alert(1)>": ["score"],
     "score=%3Cscript%3Ealert(1)%3C/script%3E&mask=causal": ["score"],
     "__proto__=1&constructor=2&toString=3": ["an unknown name"],
+    "mask=causal&masks=none&size=9": ["an unknown name", "size"],
     "score=__proto__&mask=constructor&window=toString": ["score", "mask", "window"],
     "temperature=0": ["temperature"],
     "temperature=1e3&size=9&position=2.5&seed=-1": [
@@ -301,12 +318,33 @@ HOSTILE = {
 def test_what_an_address_gets_wrong_is_named_and_ignored(address, numbers):
     found = numbers.evaluate("address => benchState.read('#' + address)", address)
     first = numbers.evaluate("benchState.first()")
-    assert found["wrong"] == HOSTILE[address]
+    for name, said in zip(HOSTILE[address], found["wrong"], strict=True):
+        assert said.startswith(f"{name} must be ") or said.endswith(name)
     right = {
         "mask": "causal" if "mask=causal" in address else "none",
         "window": "gaussian" if "window=gaussian" in address else "all",
     }
     assert found["state"] == first | right
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("temperature=0", "temperature must be a number from 0.05 to 10"),
+        ("size=1.5", "size must be a whole number from 1 to 4"),
+        ("mask=all", "mask must be one of none, padding, causal"),
+        ("query=1,9", "query must be a pair x,y from −2 to 2"),
+        (
+            "keys=1,1",
+            "keys must be 6 pairs x,y from −2 to 2, with semicolons between them",
+        ),
+    ],
+)
+def test_what_an_address_gets_wrong_is_said_with_the_values_that_are_right(
+    address, said, numbers
+):
+    found = numbers.evaluate("address => benchState.read('#' + address)", address)
+    assert found["wrong"] == [said]
 
 
 # The page ------------------------------------------------------------------------------
@@ -407,6 +445,8 @@ def test_numbers_are_shown_with_two_decimals_and_in_a_table(open_bench):
         row.split("\t") for row in page.locator(".bench tbody").inner_text().split("\n")
     ]
     assert [row[0] for row in rows] == [str(j + 1) for j in range(KEYS)]
+    assert page.locator(".bench tbody th[scope=row]").count() == KEYS
+    assert page.locator(".bench caption").is_visible()
     assert [row[4] for row in rows] == [f"{float(w):.4f}" for w in shown["weights"]]
 
 
@@ -458,7 +498,7 @@ def test_a_click_in_the_plane_moves_what_was_selected(open_bench):
 
 def test_arrow_keys_move_a_handle_and_what_happens_is_said(open_bench):
     page = open_bench()
-    summary = page.locator('.bench [aria-live="polite"]')
+    summary = page.locator(".bench-summary")
     before = summary.text_content()
     handle(page, "Query").focus()
     x, y = position(page, "Query")
@@ -479,6 +519,62 @@ def test_arrow_keys_move_a_handle_and_what_happens_is_said(open_bench):
     ]
     assert f"({point[0]},\u00a0{point[1]})" in said
     assert "attends mostly to key 1" in said
+
+
+NOTE_WHAT_IS_READ_OUT = """() => {
+    window.readOut = [];
+    for (const region of document.querySelectorAll('.bench [aria-live]')) {
+        new MutationObserver(() => window.readOut.push(region.textContent))
+            .observe(region, {childList: true, characterData: true, subtree: true});
+    }
+}"""
+
+
+def test_a_drag_is_read_out_once_at_its_end(open_bench):
+    page = open_bench()
+    page.clock.install()
+    page.evaluate(NOTE_WHAT_IS_READ_OUT)
+    page.mouse.move(*on_screen(page, position(page, "Query")))
+    page.mouse.down()
+    page.mouse.move(*on_screen(page, [-1.5, -1]), steps=40)
+    page.mouse.up()
+    assert page.evaluate("readOut") == []
+    page.clock.run_for(1000)
+    summary = page.locator(".bench-summary").text_content()
+    assert page.evaluate("readOut") == [summary]
+    page.get_by_role("button", name="Sparse patterns").click()
+    assert len(page.evaluate("readOut")) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "back"), [("ArrowRight", "Home"), ("ArrowLeft", "End")]
+)
+def test_arrow_keys_lead_through_all_temperatures(key, back, open_bench):
+    page = open_bench()
+    slider = page.get_by_label("Temperature τ")
+    slider.press(key)
+    assert slider.get_attribute("aria-valuetext") != "1"
+    slider.press(back)
+    found = [float(slider.get_attribute("aria-valuetext"))]
+    end = {"ArrowRight": 10, "ArrowLeft": 0.05}[key]
+    while found[-1] != end:
+        slider.press(key)
+        found.append(float(slider.get_attribute("aria-valuetext")))
+        assert found[-1] != found[-2]
+    assert found == sorted(found, reverse=key == "ArrowLeft")
+    assert {0.05, 0.1, 0.5, 1, 2, 10} < set(found)
+
+
+def test_the_lines_of_the_plane_and_those_of_the_bars_have_styles_of_their_own(
+    open_bench,
+):
+    page = open_bench()
+    styles = page.locator(".bench .bars .base").evaluate_all(
+        "lines => lines.map(line => [getComputedStyle(line).stroke,"
+        " getComputedStyle(line).strokeOpacity])"
+    )
+    assert len(styles) == 3
+    assert styles[0] == styles[1] == styles[2]
 
 
 def test_every_handle_and_control_is_reached_by_tab_and_shows_it(open_bench):
@@ -632,6 +728,26 @@ def test_a_chapter_opens_an_example(example, open_bench):
     assert again.locator(".bench").bounding_box()["y"] < 200
 
 
+def test_the_bench_never_says_that_it_shows_what_it_does_not_show(open_bench):
+    page = open_bench()
+    pressed = page.locator(".bench [aria-pressed=true]")
+    hint = page.locator(".bench-hint")
+    page.get_by_role("button", name="Sparse patterns").click()
+    instruction = hint.text_content()
+    assert pressed.text_content() == "Sparse patterns"
+    # As the hint asks for.
+    page.get_by_label("Query position i").fill("5")
+    page.get_by_label("Window", exact=True).select_option("local")
+    assert pressed.count() == 0
+    assert hint.text_content() == instruction
+    # It speaks of a control that is now hidden.
+    page.get_by_label("Window", exact=True).select_option("all")
+    assert hint.text_content().startswith("Drag the query")
+    page.get_by_role("button", name="Reset").click()
+    assert pressed.text_content() == "Which key matches"  # which has the first settings
+    assert hint.text_content().startswith("Drag the query")
+
+
 def test_the_examples_are_the_sections_and_the_pictures(numbers):
     assert numbers.evaluate("Object.keys(benchState.EXAMPLES)") == EXAMPLES
     text = (ROOT / "book" / "bench.md").read_text("utf-8")
@@ -694,6 +810,36 @@ def test_where_copying_is_forbidden_the_address_bar_is_named(open_bench):
     )
 
 
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize(
+    ("screen", "most"), [(DESKTOP, 420), (PHONE, 720)], ids=["desktop", "phone"]
+)
+def test_the_controls_and_the_weights_are_on_one_screen(
+    screen, most, example, open_bench
+):
+    page = open_bench(f"#{example}", viewport=screen)
+    controls = page.locator(".bench-controls").bounding_box()
+    weights = page.locator(".bench .weights").bounding_box()
+    assert 0 < weights["y"] + weights["height"] - controls["y"] < most
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_name_in_the_plane_covers_no_number_of_the_axes(example, open_bench):
+    page = open_bench(f"#{example}")
+    names, ticks = (
+        page.locator(f".bench .plane {part} text").evaluate_all(
+            "texts => texts.map(text => text.getBoundingClientRect().toJSON())"
+        )
+        for part in (".labels", ".axes")
+    )
+    for name, tick in itertools.product(names, ticks):
+        apart = [
+            name["right"] <= tick["left"] or tick["right"] <= name["left"],
+            name["bottom"] <= tick["top"] or tick["bottom"] <= name["top"],
+        ]
+        assert any(apart)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_axe_finds_nothing_and_nothing_sticks_out(screen, scheme, open_bench):
@@ -743,6 +889,31 @@ def test_the_still_pictures_are_drawn_by_the_scripts_as_they_are(browser):
         assert path.read_text("utf-8") == svg, "run book/tools/bench_pictures.py"
         assert "var(" not in svg
         assert "script" not in svg
+
+
+def test_only_its_page_loads_the_bench(html):
+    with_scripts = {
+        path.name
+        for path in html.glob("book/*.html")
+        if "bench/bench.js" in path.read_text("utf-8")
+    }
+    assert with_scripts == {"bench.html"}
+
+
+@pytest.mark.parametrize(
+    ("body", "loads"),
+    [
+        ('<figure class="bench-figure align-default" id="bench">', True),
+        ('<div class="cell tag_bench-figure docutils">', True),
+        ("<p>A figure of the class bench-figure is live.</p>", False),
+        ('<figure class="workbench-figures">', False),
+        ('<img alt="bench-figure" src="a.svg">', False),
+    ],
+)
+def test_a_page_that_only_mentions_a_live_figure_loads_nothing(body, loads):
+    app = Mock()
+    live_pages.add_files(app, "page", "page.html", {"body": body}, None)
+    assert bool(app.add_js_file.called) is loads
 
 
 def test_the_room_of_a_drawing_is_known(tmp_path):

@@ -21,7 +21,7 @@ from archive import write_archive
 from axe_playwright_python.sync_playwright import Axe
 from browser import characters_without_font, opened
 from downloads import linked, write_site, write_zip
-from epub import letter, write_epub
+from epub import entry, letter, write_epub
 from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
 from pdf import document
@@ -338,10 +338,23 @@ def test_the_contents_of_the_epub_name_every_page_and_its_sections(texts, html):
         (f"{name}.xhtml", title)
         for name, title in zip(names_of_pages(), titles(html), strict=True)
     ]
-    assert [entry for entry in entries if "#" not in entry[0]] == pages
+    assert all(title for _, title in entries)
+    assert [one for one in entries if "#" not in one[0]] == pages
     assert sum(title == "8 Traps" for _, title in entries) == sum(
         name[0].isdigit() for name in names_of_pages()
     )
+
+
+def test_a_section_whose_heading_is_a_link_has_an_entry_with_its_text():
+    body = fromstring(
+        '<div><section id="one"><h2><a href="01.html">Chapter 1: A &amp; B</a> </h2></section></div>'
+    )
+    written = fromstring(entry(Page("api", "Drawings", "", body)))
+    links = [(link.get("href"), link.text) for link in written.iter("a")]
+    assert links == [
+        ("api.xhtml", "Drawings"),
+        ("api.xhtml#one", "Chapter 1: A & B"),
+    ]
 
 
 def test_a_browser_shows_the_epub_without_a_complaint(made, chromium, tmp_path):

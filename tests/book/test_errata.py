@@ -91,7 +91,53 @@ def test_kind_and_chapter_and_words_hold_together(page):
     assert shown(page)
     page.get_by_label("Words").fill("no such word")
     assert shown(page) == []
-    assert page.locator("output").text_content().startswith("0 of ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "tex"),
+    [("√", r"\sqrt"), ("√d", r"\sqrt{d"), ("√d_k", r"\sqrt{d_k}"), ("Lα", r"L^\alpha")],
+)
+def test_formulas_are_found_by_what_readers_see(typed, tex, page, html):
+    source = lxml.html.fromstring((html / "book" / "errata.html").read_text("utf-8"))
+    texts = [row.text_content() for row in source.xpath("//article//tbody/tr")]
+    page.get_by_label("Words").fill(typed)
+    found = [number for number, text in enumerate(texts) if tex in text]
+    assert found
+    assert shown(page) == found
+
+
+def test_the_contents_name_the_sections_that_are_shown_and_no_others(page):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    entries = page.locator(".page-toc li")
+    assert entries.count() == 11
+    page.get_by_label("Words").fill("maxout layer")
+    headings = [one for one in page.locator("article h2").all() if one.is_visible()]
+    names = [one.text_content().removesuffix("#") for one in headings]
+    left = [one.text_content().strip() for one in entries.all() if one.is_visible()]
+    assert left == names
+    assert len(left) < 11
+
+
+def test_where_no_row_matches_the_page_says_so_and_offers_all(page):
+    everything, button = shown(page), page.get_by_role("button", name="Show all")
+    assert not button.is_visible()
+    page.get_by_label("Source").select_option("common code")
+    page.get_by_label("Words").fill("no such word")
+    assert page.locator("output").text_content() == "No row matches."
+    button.click()
+    assert shown(page) == everything
+    assert not button.is_visible()
+    assert page.get_by_label("Words").evaluate("one => one === document.activeElement")
+
+
+def test_on_a_phone_each_cell_has_its_own_line_and_can_be_seen(page):
+    for row in page.locator("article tbody tr").all():
+        boxes = [cell.bounding_box() for cell in row.locator("td").all()]
+        assert all(box["x"] + box["width"] <= 390 for box in boxes)
+        ends = [box["y"] + box["height"] for box in boxes]
+        assert all(
+            box["y"] >= end - 1 for box, end in zip(boxes[1:], ends, strict=False)
+        )
 
 
 def test_without_scripts_all_rows_are_there_and_no_filter(html, browser):

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -27,6 +28,7 @@ def every_drawing():
                 and make.__module__ == module.name
                 and module.name != "companion.diagrams.drawing"
                 and not name.startswith("_")
+                and not inspect.signature(make).parameters
             ):
                 yield pytest.param(make, id=f"{module.name.rsplit('.', 1)[1]}.{name}")
 
@@ -137,6 +139,37 @@ def test_a_curved_arrow_ends_vertically_in_a_head():
     assert curve.startswith("M10 90 C10 ")
     assert curve.endswith("60 34")
     assert neck.startswith("M60 34 L60 ")
+
+
+def test_a_curve_leaves_and_arrives_vertically_or_horizontally():
+    drawing = Drawing(100, "…")
+    drawing.flow((10, 90), (61, 20.126))
+    drawing.flow((10, 90), (61, 20.126), horizontal=True)
+    assert [path.get("d") for path in elements(drawing, "path")] == [
+        "M10 90 C10 55.06 61 55.06 61 20.13",
+        "M10 90 C35.5 90 35.5 20.13 61 20.13",
+    ]
+
+
+@pytest.mark.parametrize("points", [((10, 10),), ((0, 0), (10, 10), (10, 10))])
+def test_an_arrow_without_a_direction_is_refused(points):
+    with pytest.raises(ValueError, match=re.escape(f"not the same: {points}")):
+        Drawing(50, "…").arrow(*points)
+
+
+@pytest.mark.parametrize("shades", [[], [[]], [[0.1], [0.2, 0.3]]])
+def test_a_grid_without_squares_or_of_unequal_rows_is_refused(shades):
+    lengths = re.escape(str([len(row) for row in shades]))
+    with pytest.raises(ValueError, match=f"not of the lengths {lengths}"):
+        Drawing(50, "…").grid(25, 25, shades)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["box", "circle", "dot", "bar"])
+def test_an_unknown_role_is_refused(name):
+    sizes = (10,) if name in ("circle", "dot") else (10, 10)
+    with pytest.raises(ValueError, match=r"'gradient'\), not 'red'"):
+        getattr(Drawing(50, "…"), name)(25, 25, *sizes, role="red")
 
 
 def test_the_boxes_of_a_chain_are_joined_in_their_order():

@@ -69,3 +69,20 @@ def test_the_hands_point_where_the_equation_says():
         angle = position * 10000 ** (-2 * pair / 16)
         assert x - (120 + 47 * position) == pytest.approx(17 * sin(angle), abs=0.01)
         assert 64 + 48 * pair - y == pytest.approx(17 * cos(angle), abs=0.01)
+
+
+def test_the_frames_of_encoder_and_decoder_hold_their_layers():
+    boxes = [
+        [float(box.get(side)) for side in ("x", "y", "width", "height")]
+        for box in elements(transformer.architecture(), "rect")[1:]
+    ]
+    frames = [box for box in boxes if box[3] > 200]
+    for (left, top, width, height), layers in zip(frames, (4, 6), strict=True):
+        held = [
+            (y, y + tall)
+            for x, y, wide, tall in boxes
+            if left < x < x + wide < left + width and top < y < top + height
+        ]
+        assert len(held) == layers
+        assert min(held)[0] == top + 14
+        assert max(held)[1] < top + height

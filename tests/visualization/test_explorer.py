@@ -102,6 +102,24 @@ def test_what_is_selected_at_first_can_be_chosen(several, weights):
     assert selected(explore(weights, QUERIES, KEYS, row=2)) == ([], ["dix"])
 
 
+def test_weights_below_half_a_percent_count_for_the_most_spread_row():
+    keys = ["word"] * 300
+    rows = torch.stack([torch.eye(300)[0], torch.full((300,), 1 / 300)])
+    assert selected(explore(rows, KEYS, keys)) == ([], ["<eos>"])
+
+
+def test_of_rows_that_differ_by_rounding_errors_the_first_is_selected():
+    rows = torch.tensor([[0.5 + 1e-6, 0.5 - 1e-6], [0.5, 0.5]])
+    assert selected(explore(rows, KEYS, KEYS)) == ([], ["ninety"])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("row", [0.5, 1.0, True])
+def test_a_row_that_is_no_integer_is_refused(weights, row):
+    with pytest.raises(TypeError, match=f"row must be an integer, not {row}"):
+        explore(weights, QUERIES, KEYS, row=row)
+
+
 def test_maps_and_rows_that_do_not_exist_are_refused(several, weights):
     with pytest.raises(ValueError, match=r"first is 'head 3'.* 'head 1', 'head 2'"):
         explore_many(several, first="head 3")

@@ -1,5 +1,6 @@
 import io
 import itertools
+import re
 import warnings
 
 import matplotlib as mpl
@@ -14,6 +15,7 @@ from companion.visualization import (
     heatmaps,
     learning_curves,
     set_style,
+    text_heatmap,
     tree,
 )
 from companion.visualization.alignments import (
@@ -300,8 +302,13 @@ def test_learning_curves_without_a_record_or_of_unequal_seeds_are_refused():
     ):
         with pytest.raises(ValueError, match="there is no learning curve to plot"):
             learning_curves(nothing)
-    with pytest.raises(TypeError, match="the values of model 'a' must be numbers"):
-        learning_curves({"a": [history(1.0, 2.0), history(1.0)]})
+    for other in (history(1.0), history(1.0, 2.0, every=40)):
+        steps = [record["step"] for record in other]
+        message = (
+            rf"seeds of model 'a' .* steps: \[50, 100\] and {re.escape(str(steps))}"
+        )
+        with pytest.raises(ValueError, match=message):
+            learning_curves({"a": [history(1.0, 2.0), other]})
     assert not plt.get_fignums(), "a refused figure was left open"
 
 
@@ -382,6 +389,28 @@ def test_figures_are_white_with_any_settings_and_leave_these_unchanged(weights):
         figure = heatmap(weights, QUERIES, KEYS).figure
         assert mpl.rcParams["font.size"] == 40
     assert mpl.colors.to_hex(figure.get_facecolor()) == "#ffffff"
+
+
+def plots(weights):
+    yield heatmap(weights, QUERIES, KEYS, title="a title").figure
+    yield heatmaps({"one": (weights, QUERIES, KEYS)})
+    yield curves([1, 2], {"a": [1, 2], "b": [2, 1]}, "x", "y").figure
+    yield learning_curves({"a": history(3.0, 1.0, 0.5)}).figure
+    yield text_heatmap([QUERIES[:2]], weights[1:2], torch.ones(1), "a title").figure
+    yield tree(SEARCH, KEPT).figure
+
+
+def pixels(figure):
+    figure.canvas.draw()
+    return np.array(figure.canvas.buffer_rgba())
+
+
+def test_figures_are_the_same_in_a_dark_style(weights):
+    usual = map(pixels, plots(weights))
+    with plt.style.context("dark_background"):
+        dark = list(map(pixels, plots(weights)))
+    for light, other in zip(usual, dark, strict=True):
+        np.testing.assert_array_equal(light, other)
 
 
 def test_set_style_is_for_figures_plotted_with_matplotlib_alone():

@@ -162,6 +162,26 @@ def test_weights_that_do_not_fit_are_refused(sentences, words, weights, message)
         text_heatmap(sentences, words, weights)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("words", "weights", "message"),
+    [
+        ([0.5], [1.0], r"of words must be 2-dimensional, not of shape \(1,\)"),
+        (0.5, [1.0], r"of words must be 2-dimensional, not of shape \(\)"),
+        ([[0.5]], 1.0, r"of sentences must be 1-dimensional, not of shape \(\)"),
+        (
+            [[0.5]],
+            [[1.0]],
+            r"of sentences must be 1-dimensional, not of shape \(1, 1\)",
+        ),
+        ([[[0.5]]], [1.0], r"of words must be 2-dimensional, not of shape \(1, 1, 1\)"),
+    ],
+)
+def test_weights_of_other_dimensions_are_refused(words, weights, message):
+    with pytest.raises(ValueError, match=message):
+        text_heatmap([["a"]], words, weights)
+
+
 def test_lone_surrogates_are_replaced_in_words_and_title():
     axes = text_heatmap([["a\ud83d"]], torch.ones(1, 1), torch.ones(1), "$$ \udc00")
     axes.figure.canvas.draw()

@@ -67,16 +67,15 @@ const benchBars = (() => {
     return `${window === "gaussian" ? "× Gaussian" : "softmax"}, sum ${sum}`;
   }
 
-  // The steps as rows: name, title, what is said beside it, numbers, their range, and the
-  // heights above which the numbers stand.
+  // The steps as rows: name, title, what is said beside it, numbers, and their range.
   function rowsOf(state, result) {
-    const { scores, logits, visible, softmax, weights, used } = result;
+    const { scores, logits, visible, weights, used } = result;
     const left = logits.map((logit, j) => (visible[j] ? logit : undefined));
     const leftRange = rangeOf(left.filter(Number.isFinite));
     const rows = [
       ["scores", "Scores", FORMULAS[state.score], scores, rangeOf(scores)],
       ["logits", "After the mask", maskedAndDivided(state, result), left, leftRange],
-      ["weights", "Weights", softmaxAndSum(state, result), weights, [0, 1], softmax],
+      ["weights", "Weights", softmaxAndSum(state, result), weights, [0, 1]],
     ];
     const sampled = ["sampled", "Sample", "one key, by its weight", used, [0, 1]];
     return state.choice === "hard" ? [...rows, sampled] : rows;
@@ -90,7 +89,7 @@ const benchBars = (() => {
     text(LEFT + COLUMN * 6, y, more, "beside"),
   ];
 
-  function row([name, words, more, values, range, heights = values], index, visible) {
+  function row([name, words, more, values, range], index, visible) {
     const top = HEAD + index * ROW;
     const room = ROW - TITLE - GAP;
     const scale = (room - LABEL - (range[0] < 0 ? LABEL : 0)) / (range[1] - range[0]);
@@ -101,14 +100,15 @@ const benchBars = (() => {
       class: visible[j] ? "" : "masked",
     }, ...(value === undefined
       ? maskedColumn(middle(j + 1), top + TITLE + 4, room - 4)
-      : bar(middle(j + 1), base, scale, value, heights[j]))));
+      : bar(middle(j + 1), base, base - value * scale, value))));
     return group(`step ${name}`, ...title(top + TITLE - 6, index, words, more),
       line(LEFT, base, WIDTH - LEFT, base, { class: "base" }), ...columns);
   }
 
   // A bar around a column's middle, between two heights.
-  const rectangle = (name, x, base, end) => element("rect", {
-    class: name, x: x - 17, width: 34, rx: 2, y: Math.min(base, end), height: Math.abs(end - base),
+  const rectangle = (name, x, base, end, width = 34) => element("rect", {
+    class: name, x: x - width / 2, width, rx: 2, y: Math.min(base, end),
+    height: Math.abs(end - base),
   });
 
   const maskedColumn = (x, y, height) => [
@@ -118,19 +118,18 @@ const benchBars = (() => {
     }, "masked"),
   ];
 
-  function bar(x, base, scale, value, height) {
-    const top = base - height * scale;
-    return [
-      rectangle("bar", x, base, base - value * scale),
-      text(x, value < 0 ? top + LABEL - 4 : top - 5, show(value), "number"),
-    ];
-  }
+  // A bar with its number at the end.
+  const bar = (x, base, end, value) => [
+    rectangle("bar", x, base, end),
+    text(x, value < 0 ? end + LABEL - 4 : end - 5, show(value), "number"),
+  ];
 
-  // The weights before a Gaussian window multiplies them, and its factor as a curve.
+  // The weights before a Gaussian window multiplies them, as bars so wide that the numbers of
+  // the weights stand within them, and its factor as a curve.
   function gaussianWindow({ centre, size }, { softmax }) {
     const [base, height] = [HEAD + 3 * ROW - GAP, ROW - TITLE - GAP - LABEL];
     const before = softmax.map((weight, j) =>
-      rectangle("before", middle(j + 1), base, base - weight * height));
+      rectangle("before", middle(j + 1), base, base - weight * height, 54));
     const points = Array.from({ length: 121 }, (_, index) => {
       const position = 0.5 + index / 20;
       const factor = attention.gaussian(position - centre, size);

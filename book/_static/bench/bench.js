@@ -7,21 +7,24 @@
   const STEP = 0.1; // of an arrow key
   const LARGE_STEP = 0.5; // with Shift
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-  const QUIET = 300; // milliseconds without a change before the address follows
+  const QUIET = 300; // milliseconds without a change before it is in the address and read out
 
   const INVITATION = "Drag the query q, and watch the weights and the output follow.";
   const MARKUP = `
     <div class="bench-examples" role="group" aria-label="Examples"></div>
     <p class="bench-hint"></p>
-    <div class="bench-controls"></div>
-    <div class="bench-pictures">
+    <div class="bench-parts">
+      <div class="bench-controls"></div>
+      <div class="bench-bars">
+        <p class="bench-note bench-gaussian">Pale bars: weights before the Gaussian. It leaves a
+          sum below 1, so there is no hard attention here.</p>
+        <p class="bench-summary"></p>
+        <p class="bench-spoken visually-hidden" aria-live="polite"></p>
+      </div>
       <div class="bench-plane">
         <p class="bench-note">The values are the keys. Green: weights. Orange: lines of equal
-          score. <span class="bench-gaussian">Pale bars: weights before the Gaussian. It
-          leaves a sum below 1, so there is no hard attention here.</span></p>
-        <p class="bench-summary" aria-live="polite"></p>
+          score.</p>
       </div>
-      <div class="bench-bars"></div>
     </div>
     <p class="bench-buttons">
       <button type="button" class="bench-button" name="copy">Copy link</button>
@@ -29,6 +32,7 @@
       <span class="bench-note" role="status"></span>
     </p>
     <details><summary>All numbers</summary><table>
+      <caption>The keys, and what each step makes of their scores.</caption>
       <thead><tr><th scope="col">Key</th><th scope="col">(x, y)</th><th scope="col">Score</th>
         <th scope="col">After the mask</th><th scope="col">Weight</th></tr></thead>
       <tbody></tbody>
@@ -44,7 +48,8 @@
   const status = find('[role="status"]');
 
   let state = benchState.first();
-  let writing; // the timer that waits to write the address
+  let hinted; // the example whose hint is shown, if any
+  let settling; // the timer that waits until the reader pauses
   const plane = benchPlane.make(state.keys);
   const bars = benchBars.make();
   const controls = benchControls.make(find(".bench-controls"), change);
@@ -66,16 +71,26 @@
     bars.update(state, result);
     controls.update(state);
     describeHandles(result);
+    describeExamples();
     fillTable(result);
     find(".bench-summary").textContent = summary(result);
   }
 
-  // What a reader does is drawn at once, and stands in the address a little later.
+  // What a reader does is drawn at once; a little later it is in the address and read out.
   function change(changes) {
     status.textContent = "";
     update(changes);
-    clearTimeout(writing);
-    writing = setTimeout(writeAddress, QUIET);
+    clearTimeout(settling);
+    settling = setTimeout(settle, QUIET);
+  }
+
+  function settle() {
+    writeAddress();
+    speak();
+  }
+
+  function speak() {
+    find(".bench-spoken").textContent = find(".bench-summary").textContent;
   }
 
   function summary({ largest, sampled, weights, output, expected }) {
@@ -105,8 +120,12 @@
   function fillTable({ scores, visible, logits, weights }) {
     find("tbody").replaceChildren(...state.keys.map((key, j) => {
       const row = document.createElement("tr");
+      const head = document.createElement("th");
+      head.scope = "row";
+      head.textContent = j + 1;
+      row.append(head);
       const logit = visible[j] ? show(logits[j], 4) : "masked";
-      const cells = [j + 1, showPoint(key), show(scores[j], 4), logit, show(weights[j], 4)];
+      const cells = [showPoint(key), show(scores[j], 4), logit, show(weights[j], 4)];
       for (const words of cells) row.insertCell().textContent = words;
       return row;
     }));
@@ -190,7 +209,7 @@
     const section = document.getElementById(id);
     const choose = button(section.querySelector("h3").firstChild.textContent, () => {
       showExample(id);
-      writeAddress();
+      settle();
     });
     choose.dataset.example = id;
     find(".bench-examples").append(choose);
@@ -212,20 +231,31 @@
   function showExample(id) {
     status.textContent = "";
     state = benchState.first(EXAMPLES[id]);
+    hinted = id;
     update();
-    describeExample(id);
   }
 
-  function describeExample(id = "none") {
-    const paragraph = document.querySelector(`#${id} p`);
-    find(".bench-hint").textContent = paragraph?.textContent ?? INVITATION;
+  // A button is pressed as long as the bench shows its example as it was.
+  function describeExamples() {
+    const now = benchState.write(state);
     for (const example of root.querySelectorAll("[data-example]")) {
-      example.setAttribute("aria-pressed", example.dataset.example === id);
+      const first = benchState.first(EXAMPLES[example.dataset.example]);
+      example.setAttribute("aria-pressed", benchState.write(first) === now);
     }
+    find(".bench-hint").textContent = canFollowHint()
+      ? document.querySelector(`#${hinted} p`).textContent : INVITATION;
+  }
+
+  // A hint leads away from its example, and is there as long as all controls that it may name.
+  function canFollowHint() {
+    if (!hinted) return false;
+    const shown = benchControls.needed(state);
+    const named = benchControls.needed(benchState.first(EXAMPLES[hinted]));
+    return Object.keys(named).every((name) => shown[name] || !named[name]);
   }
 
   function writeAddress() {
-    clearTimeout(writing);
+    clearTimeout(settling);
     const changed = benchState.write(state);
     const plain = location.pathname + location.search;
     history.replaceState(null, "", changed ? `#${changed}` : plain);
@@ -236,10 +266,11 @@
     if (!location.hash.includes("=")) return;
     const { state: found, wrong } = benchState.read(location.hash);
     state = found;
+    hinted = undefined;
     update();
-    describeExample();
+    speak();
     status.textContent = wrong.length
-      ? `The bench ignores what it does not know in the address: ${wrong.join(", ")}.`
+      ? `The bench ignores a part of the address: ${wrong.join("; ")}.`
       : "";
   }
 
@@ -251,13 +282,12 @@
       addEventListener("load", () => requestAnimationFrame(() => root.scrollIntoView()));
     } else {
       update();
-      describeExample();
       readAddress();
     }
   }
 
   async function copyLink() {
-    writeAddress();
+    settle();
     try {
       await navigator.clipboard.writeText(location.href);
       status.textContent = "The link is copied.";
@@ -276,8 +306,8 @@
   root.addEventListener("pointerover", mark);
   find('[name="copy"]').addEventListener("click", copyLink);
   find('[name="reset"]').addEventListener("click", () => {
+    hinted = undefined;
     change(benchState.first());
-    describeExample();
   });
   Object.keys(EXAMPLES).forEach(addExample);
   select(queryHandle);

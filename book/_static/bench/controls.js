@@ -49,12 +49,13 @@ const benchControls = (() => {
       <button type="button" class="bench-button">Sample again</button>
     </fieldset>`;
 
-  // The slider of the temperature moves in equal ratios.
+  // The slider of the temperature moves in equal ratios, so large that two digits tell its
+  // values apart.
   const SLIDERS = {
     temperature: {
       least: Math.log10(SETTINGS.temperature.least),
       most: Math.log10(SETTINGS.temperature.most),
-      step: 0.01,
+      step: 0.05,
       toSlider: Math.log10,
       fromSlider: (value) => Number((10 ** value).toPrecision(2)),
     },
@@ -63,12 +64,24 @@ const benchControls = (() => {
     ])),
   };
 
+  // Which of the controls that not every state needs matter in this one.
+  function needed({ mask, window, choice }) {
+    const gaussian = window === "gaussian";
+    return {
+      position: mask === "causal" || (window !== "all" && !gaussian),
+      centre: gaussian,
+      size: window !== "all",
+      again: choice === "hard",
+    };
+  }
+
   // Controls in an element, which tell every change to a function.
   function make(root, change) {
     root.innerHTML = MARKUP;
     const control = (name) => root.querySelector(`[name="${name}"]`);
     const label = (name, part) => root.querySelector(`label[for="bench-${name}"] ${part}`);
     const choices = root.querySelectorAll('[name="choice"]');
+    const hard = root.querySelector('[value="hard"]');
     const again = root.querySelector("button");
     let seed;
 
@@ -94,26 +107,17 @@ const benchControls = (() => {
         label(name, "b").textContent = state[name];
       }
       for (const choice of choices) choice.checked = choice.value === state.choice;
-      choices[1].disabled = !canSample(state);
-      again.hidden = state.choice === "soft";
+      hard.disabled = !canSample(state);
       label("size", "span").textContent = SIZES[state.window] ?? "";
-      showOnlyWhatMatters(state);
-    }
-
-    function showOnlyWhatMatters({ mask, window }) {
-      const gaussian = window === "gaussian";
-      const matters = {
-        position: mask === "causal" || (window !== "all" && !gaussian),
-        centre: gaussian,
-        size: window !== "all",
-      };
-      for (const [name, does] of Object.entries(matters)) {
-        control(name).parentElement.hidden = !does;
+      const isNeeded = needed(state);
+      again.hidden = !isNeeded.again;
+      for (const name of ["position", "centre", "size"]) {
+        control(name).parentElement.hidden = !isNeeded[name];
       }
     }
 
     return { update };
   }
 
-  return { make };
+  return { needed, make };
 })();

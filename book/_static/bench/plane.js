@@ -21,17 +21,20 @@ const benchPlane = (() => {
   const LOW = SIDE / 2 - UNIT * REACH;
   const HIGH = SIDE / 2 + UNIT * REACH;
 
+  // The numbers of the axes: their places, words and classes.
+  const TICKS = [-1, 1].flatMap((tick) => {
+    const [x, y] = toScreen([tick, tick]);
+    const words = show(tick, 0);
+    return [[x, SIDE / 2 + 14, words, "below"], [SIDE / 2 - 5, y + 4, words, "left"]];
+  });
+
   function axes() {
     const side = HIGH - LOW;
     return group("axes",
       element("rect", { x: LOW, y: LOW, width: side, height: side, rx: 6 }),
       line(LOW, SIDE / 2, HIGH, SIDE / 2),
       line(SIDE / 2, LOW, SIDE / 2, HIGH),
-      ...[-1, 1].flatMap((tick) => {
-        const [x, y] = toScreen([tick, tick]);
-        const words = show(tick, 0);
-        return [text(x, SIDE / 2 + 14, words, "below"), text(SIDE / 2 - 5, y + 4, words, "left")];
-      }));
+      ...TICKS.map((tick) => text(...tick)));
   }
 
   // Lines on which every key would have the same score; the higher, the stronger.
@@ -88,7 +91,7 @@ const benchPlane = (() => {
       "stroke-width": 1 + 13 * used[j],
       "data-key": j + 1,
     }));
-    return group("weights", ...lines.filter((_, j) => used[j] >= 0.005));
+    return group("weight-lines", ...lines.filter((_, j) => used[j] >= 0.005));
   }
 
   // From the origin to the query, where the score depends on its direction and norm.
@@ -117,7 +120,8 @@ const benchPlane = (() => {
       [hard ? "sample" : "output", output, "output"],
       ...(hard ? [["mean", expected, "output"]] : []),
     ];
-    const taken = [...state.keys, ...named.map(([, point]) => point)].map(toScreen);
+    const points = [...state.keys, ...named.map(([, point]) => point)];
+    const taken = [...points.map(toScreen), ...TICKS];
     return group("labels", ...named.map(([words, point, name]) => {
       const place = roomiest(toScreen(point), taken);
       taken.push(place);

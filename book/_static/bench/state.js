@@ -6,8 +6,10 @@ const benchState = (() => {
   const REACH = 2; // the plane goes from −2 to 2 in both directions
   const NUMBER = /^-?\d{1,3}(\.\d{1,3})?$/;
 
-  // How a setting is read from text, undefined if it is none of its values, and written.
+  // How a setting is read from text, undefined if it is none of its values, and written; and
+  // what its values are, in words.
   const oneOf = (names) => ({
+    values: `one of ${names.join(", ")}`,
     read: (text) => (names.includes(text) ? text : undefined),
     write: (name) => name,
   });
@@ -15,6 +17,7 @@ const benchState = (() => {
     least,
     most,
     step,
+    values: `a ${step < 1 ? "" : "whole "}number from ${least} to ${most}`,
     read(text) {
       const value = NUMBER.test(text) ? Number(text) : NaN;
       const whole = step < 1 || Number.isInteger(value);
@@ -23,6 +26,7 @@ const benchState = (() => {
     write: (value) => String(Number(value.toFixed(3))),
   });
   const points = (count, coordinate) => ({
+    values: `${count} pairs x,y from −${REACH} to ${REACH}, with semicolons between them`,
     read(text) {
       const found = text.split(";").map((pair) => pair.split(",").map(coordinate.read));
       const fits = found.length === count && found.every(
@@ -60,6 +64,7 @@ const benchState = (() => {
     choice: oneOf(["soft", "hard"]),
     seed: number(1, 999, 1),
     query: {
+      values: `a pair x,y from −${REACH} to ${REACH}`,
       read: (text) => onePoint.read(text)?.[0],
       write: (point) => onePoint.write([point]),
     },
@@ -80,21 +85,22 @@ const benchState = (() => {
   // Hard attention samples from weights that sum to 1, which a Gaussian window does not leave.
   const canSample = (state) => state.window !== "gaussian";
 
-  // The state that an address asks for, and the names of the settings that it gets wrong.
+  // The state that an address asks for, and in words what it gets wrong.
   function read(hash) {
     const state = first();
     const wrong = new Set();
     for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
       const value = Object.hasOwn(SETTINGS, name) ? SETTINGS[name].read(text) : undefined;
       if (value === undefined) {
-        wrong.add(Object.hasOwn(SETTINGS, name) ? name : "an unknown name");
+        wrong.add(Object.hasOwn(SETTINGS, name) ? `${name} must be ${SETTINGS[name].values}`
+          : "a setting has an unknown name");
       } else {
         state[name] = value;
       }
     }
     if (state.choice === "hard" && !canSample(state)) {
       state.choice = "soft";
-      wrong.add("choice");
+      wrong.add("choice must be soft under a Gaussian window");
     }
     return { state, wrong: [...wrong] };
   }

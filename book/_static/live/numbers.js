@@ -151,5 +151,5 @@ const NumberWords = (() => {
     });
   }
 
-  return { LARGEST, english, french, valueOfFrench, withCommas, read, rightWords };
+  return { english, french, valueOfFrench, withCommas, read, rightWords };
 })();

@@ -114,7 +114,8 @@
 
   class Widget {
     constructor() {
-      this.id = `live-${widgets.push(this)}`;
+      widgets.push(this);
+      this.id = `live-${widgets.length}`;
       this.written = 0; // how many words are shown
       this.chosen = null; // the position of the French word whose weights are shown
       this.hovered = null; // the same, under the pointer
@@ -175,6 +176,13 @@
     use(number) {
       this.input.value = NumberWords.withCommas(number);
       this.submit();
+    }
+
+    // A number that the address names, with its whole translation.
+    open(number) {
+      this.input.value = NumberWords.withCommas(number);
+      this.accept();
+      this.finish();
     }
 
     // At every key: the finished translation at once.
@@ -357,25 +365,25 @@
     }
   }
 
-  // The number in the page's address, such as …#number=1984, or the first example.
-  function firstNumber() {
+  // The number in the page's address, such as …#number=1984, if there is one.
+  function numberInAddress() {
     const asked = location.hash.match(/^#number=([\d,]+)$/);
-    return NumberWords.read(asked ? asked[1] : "").number ?? FIRST;
+    return NumberWords.read(asked ? asked[1] : "").number;
   }
 
   function start() {
-    const began = performance.now();
     for (const place of document.querySelectorAll(PLACES)) {
       const widget = new Widget();
-      widget.input.value = NumberWords.withCommas(firstNumber());
-      widget.show(firstNumber());
-      widget.finish();
+      widget.open(numberInAddress() ?? FIRST);
       const picture = place.querySelector("img, svg");
       const still = picture.closest("a") ?? picture;
       still.classList.add("on-paper");
       still.after(widget.root);
-      widget.root.dataset.milliseconds = performance.now() - began;
     }
+    addEventListener("hashchange", () => {
+      const number = numberInAddress();
+      if (number) widgets.forEach((widget) => widget.open(number));
+    });
     // Which numbers are training numbers can wait until all else has been shown.
     setTimeout(() => {
       trained = TrainingNumbers.generate();
