@@ -67,34 +67,39 @@ def handwritten_digits() -> Digits:
     return Digits((found.images / 16).astype(np.float32), found.target)
 
 
-def split(digits: Digits, fraction: float, seed: int) -> tuple[Digits, Digits]:
-    """Training digits, and test digits with other images.
+def split(digits: Digits, fraction: float, seed: int) -> tuple[Digits, Digits, Digits]:
+    """Digits for training, validation and test.
+
+    Every image is in one of the sets only.
 
     Args:
         digits: the digits to split.
-        fraction: of the images of each digit, the part to test with.
-        seed: for the choice of the test images; at least 0.
+        fraction: of the images of each digit, the part to hold out, half of it for
+            validation and half for testing.
+        seed: for the choice of the images to hold out; at least 0.
 
     Raises:
         TypeError: the fraction is not a number, or the seed not an integer.
-        ValueError: the fraction is not between 0 and 1, or leaves one side without
-            images of some digit, or the seed is negative.
+        ValueError: the fraction is not between 0 and 1, or leaves one of the sets
+            without images of some digit, or the seed is negative.
     """
     check_fraction(fraction)
     check_seed(seed)
     generator = np.random.default_rng(seed)
-    train, test = [], []
+    train, validation, test = [], [], []
     for label in np.unique(digits.labels):
         rows = generator.permutation(np.flatnonzero(digits.labels == label))
         count = round(fraction * len(rows))
-        if not 0 < count < len(rows):
+        if not 1 < count < len(rows):
             raise ValueError(
                 f"a fraction of {fraction} of {len(rows)} images of {label} leaves "
-                f"{len(rows) - count} to train with and {count} to test with"
+                f"{len(rows) - count} to train with and {count} for validation and test,"
+                " which need at least one each"
             )
-        test.append(rows[:count])
+        validation.append(rows[:count:2])
+        test.append(rows[1:count:2])
         train.append(rows[count:])
-    return _select(digits, train), _select(digits, test)
+    return _select(digits, train), _select(digits, validation), _select(digits, test)
 
 
 def _select(digits: Digits, rows: list[np.ndarray]) -> Digits:

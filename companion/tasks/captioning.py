@@ -32,6 +32,12 @@ def _select(batch: CaptionBatch, rows: list[int] | slice) -> CaptionBatch:
     return CaptionBatch(batch.annotations[rows], target[:, :longest])
 
 
+def _in_order(scenes: CaptionBatch) -> list[CaptionBatch]:
+    """All images of a set, in their order, in batches."""
+    rows = range(0, scenes.target.shape[0], _AT_ONCE)
+    return [_select(scenes, slice(row, row + _AT_ONCE)) for row in rows]
+
+
 class Localisation(NamedTuple):
     """How well attention finds each digit just before its name: means over the names.
 
@@ -56,15 +62,18 @@ class Captioning:
     Args:
         encoder: from images to annotations and a mask; it is not trained.
         train: the scenes to train on.
-        test: the scenes of all measures.
+        validation: the scenes on which the loss is measured during training.
+        test: the scenes of all other measures.
     """
 
-    def __init__(self, encoder: nn.Module, train: Scenes, test: Scenes):
+    def __init__(
+        self, encoder: nn.Module, train: Scenes, validation: Scenes, test: Scenes
+    ):
         self.vocabulary = Vocabulary(WORDS)  #: of the captions
         self.test_scenes = test
         #: the annotations of the images, and their captions
-        self.training, self.test = (
-            self._encode(encoder, scenes) for scenes in (train, test)
+        self.training, self.validation, self.test = (
+            self._encode(encoder, scenes) for scenes in (train, validation, test)
         )
 
     def _encode(self, encoder: nn.Module, scenes: Scenes) -> CaptionBatch:
@@ -88,19 +97,19 @@ class Captioning:
         """Train by the book's recipe, with batches of 64.
 
         Returns:
-            A record every 50 steps, with the loss on the test set.
+            A record every 50 steps, with the loss on the validation set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
         """
-        test = self._test_batches()
+        validation = _in_order(self.validation)
         return recipe.train(
             CaptionerTrace(captioner),
             loss,
             self.batches(batch_size=64, seed=0),
             steps,
             learning_rate,
-            lambda model: loss_and_perplexity(model, test, SoftAttentionLoss()),
+            lambda model: loss_and_perplexity(model, validation, SoftAttentionLoss()),
         )
 
     def batches(self, batch_size: int, seed: int) -> Shuffled:
@@ -110,15 +119,11 @@ class Captioning:
             rows, lambda rows: _select(self.training, rows), batch_size, seed
         )
 
-    def _test_batches(self) -> list[CaptionBatch]:
-        rows = range(0, self.test.target.shape[0], _AT_ONCE)
-        return [_select(self.test, slice(row, row + _AT_ONCE)) for row in rows]
-
     def captions(self, captioner: Any) -> list[tuple[str, ...]]:
         """The captioner's own caption of each test image, by greedy decoding."""
         device, captions = next(captioner.parameters()).device, list[tuple[str, ...]]()
         with evaluating(captioner):
-            for batch in self._test_batches():
+            for batch in _in_order(self.test):
                 state = start_captions(captioner, batch.annotations.to(device))
                 tokens = greedy(captioner.step, state, LONGEST).tokens
                 captions += [tuple(self.vocabulary.decode(row)) for row in tokens]
@@ -134,7 +139,7 @@ class Captioning:
         device, model = next(captioner.parameters()).device, CaptionerTrace(captioner)
         maps, scores = list[Tensor](), list[list[Tensor]]()
         with evaluating(captioner):
-            for batch in self._test_batches():
+            for batch in _in_order(self.test):
                 on_device = CaptionBatch(*(part.to(device) for part in batch))
                 maps += model(on_device)[1].weights.cpu()
         for weights, caption, boxes in zip(maps, *self.test_scenes[1:], strict=True):

@@ -106,20 +106,19 @@ def test_scenes_depend_on_the_seed(digits):
     assert one.captions != other.captions
 
 
-def test_the_split_puts_every_image_on_one_side(digits):
-    train, test = split(digits, 0.2, seed=0)
-    assert len(train.labels) + len(test.labels) == 1797
-    known = {image.tobytes() for image in train.images}
-    seen_twice = sum(image.tobytes() in known for image in digits.images) - len(
-        train.labels
-    )
-    assert sum(image.tobytes() in known for image in test.images) == seen_twice == 0
+def test_the_split_puts_every_image_in_one_set(digits):
+    sets = split(digits, 0.2, seed=0)
+    assert sum(len(found.labels) for found in sets) == 1797
+    images = [{image.tobytes() for image in found.images} for found in sets]
+    assert len(set.union(*images)) == sum(len(found) for found in images)
     for label in range(10):
-        fraction = (test.labels == label).sum() / (digits.labels == label).sum()
-        assert fraction == pytest.approx(0.2, abs=0.01)
-    again = split(digits, 0.2, seed=0)[1]
-    assert np.array_equal(test.images, again.images)
-    assert not np.array_equal(test.images, split(digits, 0.2, seed=1)[1].images)
+        for found, expected in zip(sets, (0.8, 0.1, 0.1), strict=True):
+            fraction = (found.labels == label).sum() / (digits.labels == label).sum()
+            assert fraction == pytest.approx(expected, abs=0.01)
+    again, other = split(digits, 0.2, seed=0), split(digits, 0.2, seed=1)
+    for index, found in enumerate(sets):
+        assert np.array_equal(found.images, again[index].images)
+        assert not np.array_equal(found.images, other[index].images)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 1.5, math.nan])
@@ -128,11 +127,14 @@ def test_fractions_out_of_range_are_named(digits, fraction):
         split(digits, fraction, seed=0)
 
 
-@pytest.mark.parametrize(("fraction", "test"), [(0.001, 0), (0.999, 178)])
-def test_a_fraction_that_leaves_one_side_empty_is_an_error(digits, fraction, test):
+@pytest.mark.parametrize(
+    ("fraction", "held_out"), [(0.001, 0), (0.005, 1), (0.999, 178)]
+)
+def test_a_fraction_that_leaves_one_set_empty_is_an_error(digits, fraction, held_out):
     with pytest.raises(
         ValueError,
-        match=f"{fraction} of 178 images of 0 leaves {178 - test} to train with and {test} to",
+        match=f"{fraction} of 178 images of 0 leaves {178 - held_out} to train with and "
+        f"{held_out} for validation and test",
     ):
         split(digits, fraction, seed=0)
 

@@ -43,6 +43,7 @@ def task(digits) -> Captioning:
     return Captioning(
         ImageEncoder(SIZE),
         sample_scenes(digits, 200, seed=0),
+        sample_scenes(digits, 30, seed=2),
         sample_scenes(digits, 60, seed=1),
     )
 
@@ -278,7 +279,7 @@ def test_localisation_uses_the_box_of_the_next_word():
         [(Box(0, 0, 8, 8), Box(20, 0, 28, 8)), (Box(3, 3, 11, 11), Box(1, 14, 9, 22))],
     )
     torch.manual_seed(0)
-    task = Captioning(ImageEncoder(SIZE), scenes, scenes)
+    task = Captioning(ImageEncoder(SIZE), scenes, scenes, scenes)
     found = task.localisation(Oracle(task, region=0))  # the pixels 0 to 3 each way
     assert found.inside == pytest.approx((1 + 0 + 1 / 16 + 0) / 4)
     assert found.near == pytest.approx((1 + 0 + 9 / 16 + 0) / 4)
