@@ -78,7 +78,7 @@ PENALTY = Exercise(
     },
     solution=_penalty,
     mistakes={
-        "It is the mean over the regions: (4.5) has the sum over them, and the mean over the images only.": (
+        "It is the mean over the regions: (4.6) has the sum over them, and the mean over the images only.": (
             lambda a, m, w: w * (1 - _received(a, m)).square().mean()
         ),
         "It is the sum over the images: take their mean.": lambda a, m, w: (
