@@ -11,13 +11,14 @@ import torch
 
 from companion.training.checkpoint import first_difference, replacing
 
-VERSION = 2  #: of the format of a result
+VERSION = 3  #: of the format of a result
 #: The names in a result, and the types of their values.
 RESULT: dict[str, type] = {
     "experiment": str,
     "model": str,
     "test": dict,
     "history": list,
+    "selected": dict,
     "parameters": int,
     "vocabularies": dict,
     "arguments": dict,

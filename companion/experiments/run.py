@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import nn
 
 from companion.data.vocabulary import SPECIAL, Vocabulary
@@ -18,6 +17,7 @@ from companion.experiments.record import (
     surroundings,
     write_json,
 )
+from companion.experiments.snapshots import Snapshots, pack
 from companion.training.checkpoint import remove_partial, replacing
 from companion.training.losses import Record
 from companion.training.trainer import Steps, Trainer
@@ -71,13 +71,15 @@ class Run:
             remove_partial(self.folder)
             write_json(self.folder / "arguments.json", trained)
 
-    def train(
-        self, batches: Steps, evaluate: Callable[[nn.Module], Record]
-    ) -> list[Record]:
-        """Train, from the last checkpoint if there is one, and return the history.
+    def train(self, batches: Steps, evaluate: Callable[[nn.Module], Record]) -> None:
+        """Train, from the last checkpoint if there is one.
+
+        The model then has the weights that
+        :class:`~companion.experiments.snapshots.Snapshots` selects.
 
         Raises:
-            ValueError: the checkpoint is damaged, or of another training.
+            ValueError: a checkpoint is damaged, or of another training.
+            FileNotFoundError: the weights of an earlier epoch are missing.
             FloatingPointError: a loss or gradient is not finite, for example because
                 the learning rate is too high.
         """
@@ -85,8 +87,17 @@ class Run:
         if checkpoint.exists():
             self.trainer.load(checkpoint)
         steps, every = self.arguments["steps"], self.arguments["every"]
-        with closing(TensorBoard(self.folder)) as log:
-            return self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
+        snapshots = Snapshots(
+            self.trainer, self.folder / "epochs", self.arguments["average"]
+        )
+        with closing(TensorBoard(self.folder)) as board:
+
+            def log(record: Record) -> None:
+                snapshots.keep()
+                board(record)
+
+            self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
+        self.selected = snapshots.select(evaluate)
 
     def finish(
         self,
@@ -112,9 +123,7 @@ class Run:
         result = self._describe(test, vocabularies, data)
         if self.trainer.accelerator.is_main_process:
             with replacing(self.folder / "weights.safetensors") as file:
-                weights = self.trainer.model.state_dict()
-                unshared = {name: tensor.clone() for name, tensor in weights.items()}
-                file.write(safetensors.torch.save(unshared))
+                file.write(pack(self.trainer.model))
             words = {
                 name: vocabulary.tokens[len(SPECIAL) :]
                 for name, vocabulary in vocabularies.items()
@@ -140,6 +149,7 @@ class Run:
             "model": self.arguments["model"],
             "test": test,
             "history": self.trainer.history,
+            "selected": self.selected,
             "parameters": sum(
                 parameter.numel() for parameter in self.trainer.model.parameters()
             ),
