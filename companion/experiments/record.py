@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from companion.experiments.sentences import check_sentences
 from companion.training.checkpoint import first_difference, replacing
 
 VERSION = 3  #: of the format of a result
@@ -19,6 +20,7 @@ RESULT: dict[str, type] = {
     "test": dict,
     "history": list,
     "selected": dict,
+    "sentences": list,
     "parameters": int,
     "vocabularies": dict,
     "arguments": dict,
@@ -68,6 +70,10 @@ def read_result(path: Path | str) -> dict[str, Any]:
         raise ValueError(
             f"{path} is no result of an experiment: see its {', '.join(wrong)}"
         )
+    try:
+        check_sentences(result["sentences"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     return result
 
 

@@ -105,6 +105,7 @@ class Run:
         vocabularies: Mapping[str, Vocabulary],
         data: dict[str, str],
         texts: Mapping[str, Sequence[str]] | None = None,
+        sentences: Sequence[dict[str, Any]] = (),
     ) -> dict[str, Any]:
         """Write the result, the weights and the vocabularies, and return the result.
 
@@ -116,11 +117,15 @@ class Run:
             vocabularies: by the names they have in the result.
             data: the checksums of the files of data, by their names.
             texts: the lines of further text files, by their names.
+            sentences: examples, as :mod:`companion.experiments.sentences` describes
+                them.
 
         Raises:
             OSError: a file could not be written.
         """
-        result = self._describe(test, vocabularies, data)
+        result = self._describe(test, vocabularies, data) | {
+            "sentences": list(sentences)
+        }
         if self.trainer.accelerator.is_main_process:
             with replacing(self.folder / "weights.safetensors") as file:
                 file.write(pack(self.trainer.model))

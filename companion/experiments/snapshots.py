@@ -53,19 +53,18 @@ class Snapshots:
             ValueError: the weights of a record are damaged.
         """
         self.trainer.accelerator.wait_for_everyone()
-        candidates = [[self._best()]]
+        best = self._best()
+        figures = next(x for x in self.trainer.history if x["step"] == best)
+        chosen = {"steps": [best]} | {
+            name: figures[name] for name in figures if name not in ("step", "loss")
+        }
         if self.average > 1:
-            candidates.append(self._last())
-        found = [self._try(steps, evaluate) for steps in candidates]
-        chosen = min(found, key=lambda figures: figures[_LOSS])
-        self._load(chosen["steps"])
+            self._load(self._last())
+            averaged = self.trainer.evaluate(evaluate)
+            if averaged[_LOSS] < chosen[_LOSS]:
+                return {"steps": self._last()} | averaged
+        self._load([best])
         return chosen
-
-    def _try(
-        self, steps: list[int], evaluate: Callable[[nn.Module], Record]
-    ) -> dict[str, Any]:
-        self._load(steps)
-        return {"steps": steps, **self.trainer.evaluate(evaluate)}
 
     def _load(self, steps: Sequence[int]) -> None:
         weights = [self._read(self._path(step)) for step in steps]
