@@ -20,6 +20,7 @@ RESULT: dict[str, type] = {
     "test": dict,
     "history": list,
     "selected": dict,
+    "seconds": dict,
     "sentences": list,
     "parameters": int,
     "vocabularies": dict,

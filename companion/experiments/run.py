@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from companion.data.vocabulary import SPECIAL, Vocabulary
+from companion.experiments.clock import Clock
 from companion.experiments.log import TensorBoard
 from companion.experiments.record import (
     VERSION,
@@ -87,6 +88,7 @@ class Run:
         if checkpoint.exists():
             self.trainer.load(checkpoint)
         steps, every = self.arguments["steps"], self.arguments["every"]
+        clock = Clock(self.folder / "seconds.json")
         snapshots = Snapshots(
             self.trainer, self.folder / "epochs", self.arguments["average"]
         )
@@ -95,9 +97,10 @@ class Run:
             def log(record: Record) -> None:
                 snapshots.keep()
                 board(record)
+                clock.lap(self.trainer.step)
 
             self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
-        self.selected = snapshots.select(evaluate)
+        self.selected, self.seconds = snapshots.select(evaluate), clock.total()
 
     def finish(
         self,
@@ -155,6 +158,7 @@ class Run:
             "test": test,
             "history": self.trainer.history,
             "selected": self.selected,
+            "seconds": self.seconds,
             "parameters": sum(
                 parameter.numel() for parameter in self.trainer.model.parameters()
             ),

@@ -55,16 +55,16 @@ class Snapshots:
         self.trainer.accelerator.wait_for_everyone()
         best = self._best()
         figures = next(x for x in self.trainer.history if x["step"] == best)
-        chosen = {"steps": [best]} | {
+        chosen: dict[str, Any] = {
             name: figures[name] for name in figures if name not in ("step", "loss")
         }
         if self.average > 1:
             self._load(self._last())
             averaged = self.trainer.evaluate(evaluate)
             if averaged[_LOSS] < chosen[_LOSS]:
-                return {"steps": self._last()} | averaged
+                return {"steps": self._last(), **averaged}
         self._load([best])
-        return chosen
+        return {"steps": [best], **chosen}
 
     def _load(self, steps: Sequence[int]) -> None:
         weights = [self._read(self._path(step)) for step in steps]

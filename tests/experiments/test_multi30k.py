@@ -35,6 +35,7 @@ WORDS = {
 VERBS = {"sieht": "sees", "mag": "likes", "malt": "paints"}
 LEFT_AT_THE_END = (
     "epochs",
+    "seconds.json",
     "translations.txt",
     "vocabularies.json",
     "weights.safetensors",
@@ -107,7 +108,7 @@ def figures(folder):
     return {
         key: value
         for key, value in json.loads((folder / "result.json").read_text()).items()
-        if key != "command"
+        if key not in ("command", "seconds")
     }
 
 
@@ -210,6 +211,7 @@ def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model, steps,
     assert {"step", "loss", "held_out_loss", "perplexity"} == set(result["history"][0])
     lowest = min(record["held_out_loss"] for record in result["history"])
     assert result["selected"]["held_out_loss"] <= lowest
+    assert result["seconds"]["cpu"] > 0
     assert result["test"]["perplexity"] < 3
     assert result["test"]["free_running"]["perplexity"] > 1
     for search in ("greedy", "beam"):
