@@ -113,9 +113,7 @@ def figures(folder):
 
 
 def contents(folder):
-    return {
-        path: path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def curve(folder):
