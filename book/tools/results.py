@@ -1,13 +1,21 @@
 """A Sphinx extension: directives for tables of what is published beside what we measured.
 
-``results`` is for translations. On a page, one line a model, with what is published: the perplexity after the
-model's own words or after the right ones, BLEU, and the millions of parameters::
+``results`` is for translation models. On a page, one line a model: the file of our run, its name, and the
+published BLEU. A line may name several files, of runs that differ in their random seeds only::
 
     ```{results} multi30k
-    gru | GRU | 37.46 | – | 20.61 | 14.22
+    gru | GRU | 20.61
+    bahdanau bahdanau-1 bahdanau-2 | GRU, Bahdanau | 28.30
     ```
 
-``epochs`` is for classifiers: one line a model, with the accuracy after each epoch::
+``perplexities`` has the perplexities of the same runs and the published ones: free-running, and with
+teacher forcing::
+
+    ```{perplexities} multi30k
+    gru | GRU | 37.46 | –
+    ```
+
+``epochs`` is for classifiers: one line a model, with the published accuracy after each epoch::
 
     ```{epochs} imdb
     attention | self-attention | 0.8493 0.8404
@@ -23,40 +31,84 @@ All other figures are read, when the book is built, from ``results/multi30k/gru.
 ``result.json`` as its experiment wrote it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from runs import Row, Runs
+from bleu_chart import Scores, bleu_chart
+from runs import Row, Runs, epochs, measured, provenance
+
+SEARCHES = ("greedy", "beam")
 
 
-class Results(Runs):
-    """Perplexities, BLEU and parameters of translators."""
+class Translators(Runs):
+    """Translation models, of one seed or several."""
 
-    columns = (
-        "file",
-        "model",
-        "own words",
-        "right words",
-        "BLEU",
-        "million parameters",
-    )
+    several_seeds = True
+
+    def check(self, result: dict[str, Any]) -> None:
+        """The pictures of the chapters need the sentences of each run."""
+        if not result["sentences"]:
+            raise ValueError("has no test sentences: repeat the run to get them")
+
+
+class Results(Translators):
+    """BLEU, size and cost of translation models, with a chart."""
+
+    columns = ("files", "model", "BLEU")
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, published and measured side by side."""
         return [header(rows), *map(translator, rows)]
 
-    def remarks(self, row: Row) -> list[str]:
-        """How BLEU was computed."""
+    def above(self, rows: list[Row]) -> list[str]:
+        """The chart."""
+        return [bleu_chart([scores(row) for row in rows], beam_search(rows))]
+
+    def below(self, rows: list[Row]) -> list[str]:
+        """What ± means, if a row has it, and how to repeat the runs."""
+        spread = (
+            [
+                "Figures of several seeds are their mean ± their sample standard deviation.",
+                "",
+            ]
+            if any(len(row.results) > 1 for row in rows)
+            else []
+        )
+        return [*spread, *super().below(rows)]
+
+    def provenance(self, row: Row) -> list[str]:
+        """With how BLEU was computed."""
         signatures = {
-            row.result["test"][search]["signature"]: None
-            for search in ("greedy", "beam")
+            f"`{result['test'][search]['signature']}`": None
+            for result in row.results
+            for search in SEARCHES
         }
-        return [
-            f"sacreBLEU's signature: {', '.join(f'`{signature}`' for signature in signatures)}."
-        ]
+        return provenance(row, [f"Signature of sacreBLEU: {', '.join(signatures)}."])
+
+
+class Perplexities(Translators):
+    """The perplexities of translation models, free-running and with teacher forcing."""
+
+    columns = ("files", "model", "free-running", "teacher forcing")
+
+    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
+        """A row a model, published and measured side by side."""
+        head = (
+            "model",
+            "free-running, published",
+            "ours",
+            "teacher forcing, published",
+            "ours",
+        )
+        return [head, *map(perplexities, rows)]
+
+    def below(self, rows: list[Row]) -> list[str]:
+        """Nothing: the runs are those of the table of results."""
+        return []
 
 
 class Epochs(Runs):
-    """The accuracy of classifiers after each epoch."""
+    """The accuracy of classifiers after each epoch, and of the selected one on the test set."""
 
     columns = ("file", "model", "accuracies")
 
@@ -65,97 +117,155 @@ class Epochs(Runs):
         columns = [column for row in rows for column in accuracies(row)]
         head = [
             "epoch",
-            *(title for row in rows for title in (f"{row.name}, published", "ours")),
+            *(
+                title
+                for row in rows
+                for title in (f"{row.name}, published", "ours, validation")
+            ),
         ]
         numbers = [str(epoch) for epoch in range(1, len(columns[0]))]
-        return [tuple(head), *zip([*numbers, "parameters"], *columns, strict=True)]
+        return [tuple(head), *zip([*numbers, "ours, test"], *columns, strict=True)]
 
 
 class Classifiers(Runs):
-    """The accuracy after each epoch of classifiers to which nothing published can be compared."""
+    """The same of classifiers to which nothing published can be compared."""
 
     columns = ("file", "model")
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, with a column for each epoch."""
-        epochs = [len(row.result["history"]) for row in rows]
-        if set(epochs) != {epochs[0]}:
-            raise ValueError(f"the runs have not {epochs[0]} epochs each: {epochs}")
-        head = ("model", *(f"epoch {n}" for n in range(1, epochs[0] + 1)), "parameters")
-        body = [
-            (row.name, *in_bold(measured(row)), f"{row.result['parameters']:,}")
-            for row in rows
-        ]
-        return [head, *body]
+        lengths = [len(row.results[0]["history"]) for row in rows]
+        if set(lengths) != {lengths[0]}:
+            raise ValueError(f"the runs have not {lengths[0]} epochs each: {lengths}")
+        head = (
+            "model",
+            *(f"epoch {n}, validation" for n in range(1, lengths[0] + 1)),
+            "test",
+            "parameters",
+        )
+        return [head, *map(classifier, rows)]
 
 
 def header(rows: list[Row]) -> tuple[str, ...]:
     """The names of the columns, with the width of the beam."""
-    widths = sorted({row.result["arguments"]["beam"] for row in rows})
     return (
         "model",
         "BLEU, published",
         "ours, greedy",
-        f"ours, beam {' or '.join(map(str, widths))}",
-        "perplexity, own words, published",
-        "ours, own words",
-        "perplexity, right words, published",
-        "ours, right words",
-        "size, millions, published",
-        "ours",
+        f"ours, {beam_search(rows)}",
+        "parameters, millions",
+        "epochs",
+        "training, CPU minutes",
+        "perplexity",
     )
+
+
+def beam_search(rows: list[Row]) -> str:
+    """The beam search of the runs, with its width."""
+    widths = {result["arguments"]["beam"] for row in rows for result in row.results}
+    return f"beam {' or '.join(map(str, sorted(widths)))}"
 
 
 def translator(row: Row) -> tuple[str, ...]:
     """A model's line under the header."""
-    own, right, bleu, parameters = row.published
-    test = row.result["test"]
-    perplexities = (test["free_running"]["perplexity"], test["perplexity"])
-    our_own, our_right = (
-        "∞" if figure is None else f"{figure:.2f}" for figure in perplexities
+    first = row.results[0]
+    return (
+        row.title,
+        row.published[0],
+        *(measured(bleu(row, search), 1) for search in SEARCHES),
+        f"{first['parameters'] / 1e6:.1f}",
+        epochs(first, first["arguments"]["steps"]),
+        measured([result["seconds"]["cpu"] / 60 for result in row.results], 0),
+        measured([result["test"]["perplexity"] for result in row.results], 2),
     )
-    our_bleu = (f"{test[search]['bleu']:.2f}" for search in ("greedy", "beam"))
-    our_parameters = f"{row.result['parameters'] / 1e6:.2f}"
+
+
+def bleu(row: Row, search: str) -> list[float]:
+    """The BLEU of each seed by a search."""
+    return [result["test"][search]["bleu"] for result in row.results]
+
+
+def scores(row: Row) -> Scores:
+    """What the chart shows of a model.
+
+    Raises:
+        ValueError: what is published is neither a number nor a dash.
+    """
+    (published,) = row.published
+    try:
+        number = None if published == "–" else float(published)
+    except ValueError:
+        raise ValueError(
+            f"the published BLEU of {row.name} is a number or –, not {published!r}"
+        ) from None
+    return Scores(row.name, number, *(bleu(row, search) for search in SEARCHES))
+
+
+def perplexities(row: Row) -> tuple[str, ...]:
+    """A model's line in the table of perplexities."""
+    free_running, teacher_forcing = row.published
+    tests = [result["test"] for result in row.results]
     return (
         row.name,
-        bleu,
-        *our_bleu,
-        own,
-        our_own,
-        right,
-        our_right,
-        parameters,
-        our_parameters,
+        free_running,
+        measured([test["free_running"]["perplexity"] for test in tests], 1),
+        teacher_forcing,
+        measured([test["perplexity"] for test in tests], 2),
     )
 
 
 def accuracies(row: Row) -> tuple[list[str], list[str]]:
-    """The published column of a model and ours, the best of each in bold, and the parameters below.
+    """The published column of a model, its best in bold, and ours, with the test below.
 
     Raises:
         ValueError: the run has another number of epochs than are published.
     """
-    published, ours = row.published[0].split(), measured(row)
-    if len(published) != len(ours):
+    published, (result,) = row.published[0].split(), row.results
+    if len(published) != len(result["history"]):
         raise ValueError(
-            f"of {row.name} {len(published)} epochs are published, but ours has {len(ours)}"
+            f"of {row.name} {len(published)} epochs are published,"
+            f" but ours has {len(result['history'])}"
         )
-    return [*in_bold(published), "–"], [*in_bold(ours), f"{row.result['parameters']:,}"]
+    best = published.index(max(published))
+    return [*in_bold(published, [best]), "–"], [*validation(result), tested(result)]
 
 
-def measured(row: Row) -> list[str]:
-    """Our accuracy after each epoch."""
-    return [f"{record['accuracy']:.4f}" for record in row.result["history"]]
+def classifier(row: Row) -> tuple[str, ...]:
+    """A model's line, from its first epoch to its size."""
+    (result,) = row.results
+    return (
+        row.name,
+        *validation(result),
+        tested(result),
+        f"{result['parameters']:,}",
+    )
 
 
-def in_bold(column: list[str]) -> list[str]:
-    """The same with the best in bold."""
-    return [f"**{cell}**" if cell == max(column) else cell for cell in column]
+def validation(result: dict[str, Any]) -> list[str]:
+    """Our accuracy on the validation set after each epoch, in bold what was selected."""
+    history = result["history"]
+    numbers = {record["step"]: number for number, record in enumerate(history)}
+    chosen = [numbers[step] for step in result["selected"]["steps"]]
+    return in_bold([f"{record['accuracy']:.4f}" for record in history], chosen)
+
+
+def tested(result: dict[str, Any]) -> str:
+    """The accuracy on the test set."""
+    return f"{result['test']['accuracy']:.4f}"
+
+
+def in_bold(column: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    """The same with the cells of these numbers in bold."""
+    return [
+        f"**{cell}**" if number in numbers else cell
+        for number, cell in enumerate(column)
+    ]
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Give the build the directives."""
     app.add_directive("results", Results)
+    app.add_directive("perplexities", Perplexities)
     app.add_directive("epochs", Epochs)
     app.add_directive("classifiers", Classifiers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

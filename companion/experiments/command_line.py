@@ -10,7 +10,7 @@ from typing import Any
 from accelerate import PartialState
 from torch import nn
 
-from companion.experiments.arguments import positive, rate, seed
+from companion.experiments.arguments import count, positive, rate, seed
 
 
 def training_options(
@@ -38,6 +38,13 @@ def training_options(
         type=positive,
         default=every,
         help="steps between two evaluations",
+    )
+    add(
+        "--average",
+        type=count,
+        default=1,
+        help="tests the mean of so many last evaluations if the validation set prefers it"
+        " to the best one",
     )
     add("--rate", type=rate, default=1e-3, help="the highest learning rate, at most 10")
     add(

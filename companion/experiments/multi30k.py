@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
     ]
     run.train(batches, lambda model: loss_and_perplexity(model, validation))
     search = arguments.beam, arguments.length_penalty
-    figures, translations = evaluate(
+    figures, translations, sentences = evaluate(
         run.trainer.model, corpus, arguments.batch_size, *search
     )
     files = [
@@ -112,6 +112,7 @@ def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]
         {SOURCE: corpus.source, TARGET: corpus.target},
         {name: multi30k.SHA256[name] for name in files},
         {"translations.txt": translations},
+        sentences,
     )
 
 

@@ -9,15 +9,19 @@ from typing import Any
 
 import torch
 
+from companion.experiments.sentences import check_sentences
 from companion.training.checkpoint import first_difference, replacing
 
-VERSION = 2  #: of the format of a result
+VERSION = 3  #: of the format of a result
 #: The names in a result, and the types of their values.
 RESULT: dict[str, type] = {
     "experiment": str,
     "model": str,
     "test": dict,
     "history": list,
+    "selected": dict,
+    "seconds": dict,
+    "sentences": list,
     "parameters": int,
     "vocabularies": dict,
     "arguments": dict,
@@ -67,6 +71,10 @@ def read_result(path: Path | str) -> dict[str, Any]:
         raise ValueError(
             f"{path} is no result of an experiment: see its {', '.join(wrong)}"
         )
+    try:
+        check_sentences(result["sentences"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     return result
 
 

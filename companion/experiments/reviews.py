@@ -10,8 +10,9 @@ from companion.data import imdb
 from companion.data.examples import Labelled
 from companion.data.vocabulary import SPECIAL, Vocabulary, pad, pad_documents
 
-#: The splits.
-TRAINING, TEST = imdb.SPLITS
+#: The splits. The reviews have no validation set, so a part of those to train on is held out.
+TRAINING, VALIDATION, TEST = "train", "validation", "test"
+_TENTH = 10  # of the reviews to train on are held out
 
 
 class EncodedReview(NamedTuple):
@@ -36,11 +37,12 @@ class Reviews(NamedTuple):
 def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
     """The last ``length`` words of each review as token ids.
 
-    The vocabulary holds the most frequent words of the training set, counted over whole
+    The last tenth of the reviews to train on, rounded up, is the validation set. The
+    vocabulary holds the most frequent words of the other nine, counted over whole
     reviews.
 
     Args:
-        limit: the number of reviews to take of each split, or all.
+        limit: the number of reviews to take of the two splits on disk, or all.
         size: the entries of the vocabulary, four of which are special.
         length: the words of a review.
 
@@ -48,7 +50,13 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
         ValueError: a review has no word; and all that :func:`companion.data.imdb.load`
             raises.
     """
-    texts = {split: imdb.load(split)[:limit] for split in imdb.SPLITS}
+    to_train, to_test = (imdb.load(split)[:limit] for split in imdb.SPLITS)
+    held_out = -len(to_train) // _TENTH  # from the end
+    texts = {
+        TRAINING: to_train[:held_out],
+        VALIDATION: to_train[held_out:],
+        TEST: to_test,
+    }
     tokens = {
         split: [imdb.sentences(review.text) for review in texts[split]]
         for split in texts
@@ -81,6 +89,11 @@ def last_words(sentences: list[list[str]], count: int) -> list[list[str]]:
             kept.insert(0, sentence[-count:])
             count -= len(sentence)
     return kept
+
+
+def by_length(examples: list[EncodedReview]) -> list[EncodedReview]:
+    """The examples in the order of their lengths, so that batches have little padding."""
+    return sorted(examples, key=lambda example: len(example.words))
 
 
 def collate_words(examples: list[EncodedReview]) -> Labelled:

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import nn
 
 from companion.data.vocabulary import SPECIAL, Vocabulary
+from companion.experiments.clock import Clock
 from companion.experiments.log import TensorBoard
 from companion.experiments.record import (
     VERSION,
@@ -18,6 +18,7 @@ from companion.experiments.record import (
     surroundings,
     write_json,
 )
+from companion.experiments.snapshots import Snapshots, pack
 from companion.training.checkpoint import remove_partial, replacing
 from companion.training.losses import Record
 from companion.training.trainer import Steps, Trainer
@@ -71,13 +72,15 @@ class Run:
             remove_partial(self.folder)
             write_json(self.folder / "arguments.json", trained)
 
-    def train(
-        self, batches: Steps, evaluate: Callable[[nn.Module], Record]
-    ) -> list[Record]:
-        """Train, from the last checkpoint if there is one, and return the history.
+    def train(self, batches: Steps, evaluate: Callable[[nn.Module], Record]) -> None:
+        """Train, from the last checkpoint if there is one.
+
+        The model then has the weights that
+        :class:`~companion.experiments.snapshots.Snapshots` selects.
 
         Raises:
-            ValueError: the checkpoint is damaged, or of another training.
+            ValueError: a checkpoint is damaged, or of another training.
+            FileNotFoundError: the weights of an earlier epoch are missing.
             FloatingPointError: a loss or gradient is not finite, for example because
                 the learning rate is too high.
         """
@@ -85,8 +88,19 @@ class Run:
         if checkpoint.exists():
             self.trainer.load(checkpoint)
         steps, every = self.arguments["steps"], self.arguments["every"]
-        with closing(TensorBoard(self.folder)) as log:
-            return self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
+        clock = Clock(self.folder / "seconds.json")
+        snapshots = Snapshots(
+            self.trainer, self.folder / "epochs", self.arguments["average"]
+        )
+        with closing(TensorBoard(self.folder)) as board:
+
+            def log(record: Record) -> None:
+                snapshots.keep()
+                board(record)
+                clock.lap(self.trainer.step)
+
+            self.trainer.fit(batches, steps, evaluate, every, checkpoint, log)
+        self.selected, self.seconds = snapshots.select(evaluate), clock.total()
 
     def finish(
         self,
@@ -94,6 +108,7 @@ class Run:
         vocabularies: Mapping[str, Vocabulary],
         data: dict[str, str],
         texts: Mapping[str, Sequence[str]] | None = None,
+        sentences: Sequence[dict[str, Any]] = (),
     ) -> dict[str, Any]:
         """Write the result, the weights and the vocabularies, and return the result.
 
@@ -105,16 +120,18 @@ class Run:
             vocabularies: by the names they have in the result.
             data: the checksums of the files of data, by their names.
             texts: the lines of further text files, by their names.
+            sentences: examples, as :mod:`companion.experiments.sentences` describes
+                them.
 
         Raises:
             OSError: a file could not be written.
         """
-        result = self._describe(test, vocabularies, data)
+        result = self._describe(test, vocabularies, data) | {
+            "sentences": list(sentences)
+        }
         if self.trainer.accelerator.is_main_process:
             with replacing(self.folder / "weights.safetensors") as file:
-                weights = self.trainer.model.state_dict()
-                unshared = {name: tensor.clone() for name, tensor in weights.items()}
-                file.write(safetensors.torch.save(unshared))
+                file.write(pack(self.trainer.model))
             words = {
                 name: vocabulary.tokens[len(SPECIAL) :]
                 for name, vocabulary in vocabularies.items()
@@ -140,6 +157,8 @@ class Run:
             "model": self.arguments["model"],
             "test": test,
             "history": self.trainer.history,
+            "selected": self.selected,
+            "seconds": self.seconds,
             "parameters": sum(
                 parameter.numel() for parameter in self.trainer.model.parameters()
             ),

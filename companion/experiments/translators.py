@@ -9,6 +9,7 @@ from companion.attention.scores import Bilinear, Dot
 from companion.experiments.arguments import count
 from companion.experiments.command_line import add_models
 from companion.layers.recurrent import BahdanauEncoder
+from companion.layers.residual import PreNorm
 from companion.models.bahdanau import BahdanauDecoder
 from companion.models.convs2s import ConvS2S
 from companion.models.luong import InputFeedingDecoder, LuongEncoder
@@ -19,7 +20,13 @@ from companion.models.seq2seq import (
     SutskeverDecoder,
     SutskeverEncoder,
 )
-from companion.models.transformer import Transformer
+from companion.models.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 
 def build_gru(
@@ -114,6 +121,27 @@ def build_transformer(
     return Transformer(source_vocabulary, target_vocabulary, *sizes)
 
 
+def build_transformer_pre_norm(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """The Transformer, which normalises the input of each sub-layer and not its output."""
+    size, heads, dropout = arguments.embedding, arguments.heads, arguments.dropout
+    options = size, heads, arguments.hidden, dropout, None, PreNorm
+    depth = range(arguments.layers)
+    return EncoderDecoder(
+        TransformerEncoder(
+            source_vocabulary,
+            [TransformerEncoderLayer(*options) for _ in depth],
+            dropout,
+        ),
+        TransformerDecoder(
+            target_vocabulary,
+            [TransformerDecoderLayer(*options) for _ in depth],
+            dropout,
+        ),
+    )
+
+
 def build_convs2s(
     source_vocabulary: int, target_vocabulary: int, arguments: Namespace
 ) -> EncoderDecoder:
@@ -137,6 +165,7 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
         "luong-general",
         "luong-local-p",
         "transformer",
+        "transformer-pre-norm",
         "convs2s",
     ):
         models[name].add_argument(
@@ -145,9 +174,10 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
             default=2,
             help="layers of the encoder, and of the decoder",
         )
-    models["transformer"].add_argument(
-        "--heads", type=count, default=8, help="heads of each attention"
-    )
+    for name in ("transformer", "transformer-pre-norm"):
+        models[name].add_argument(
+            "--heads", type=count, default=8, help="heads of each attention"
+        )
     models["convs2s"].add_argument(
         "--width", type=count, default=3, help="words in the window of a convolution"
     )
@@ -168,5 +198,6 @@ BUILDERS = {
     "luong-general": build_luong_general,
     "luong-local-p": build_luong_local_p,
     "transformer": build_transformer,
+    "transformer-pre-norm": build_transformer_pre_norm,
     "convs2s": build_convs2s,
 }

@@ -206,12 +206,20 @@ class Trainer:
             "loss": sum(self._losses) / len(self._losses),
         }
         if evaluate is not None:
-            with evaluating(self.model), self.accelerator.autocast():
-                record |= {
-                    name: float(figure) for name, figure in evaluate(self.model).items()
-                }
+            record |= self.evaluate(evaluate)
         self.history.append(record)
         self._losses.clear()
+
+    def evaluate(self, evaluate: Callable[[nn.Module], Record]) -> Record:
+        """The figures of the model as it is, in evaluation mode and by autocast as in training.
+
+        Args:
+            evaluate: as in :meth:`fit`.
+        """
+        with evaluating(self.model), self.accelerator.autocast():
+            return {
+                name: float(figure) for name, figure in evaluate(self.model).items()
+            }
 
     def save(self, path: Path | str) -> None:
         """Write everything that the training depends on into one file, atomically."""

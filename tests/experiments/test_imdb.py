@@ -27,7 +27,7 @@ from tests.training.together import LAUNCH, ON_THE_CPU
 
 OPINIONS = {"pos": ["superb", "moving", "funny"], "neg": ["awful", "boring", "stale"]}
 FILLERS = ["a", "film", "plot", "the", "it's", "actor"]
-IN_A_CLASS = 30
+IN_A_CLASS = 60
 SMALL = "--size 8 --heads 2 --batch-size 10 --every 12 --rate 0.02 --length 6"
 
 # An archive whose checksum was made up for a test counts as the original in the process of the experiment.
@@ -92,11 +92,12 @@ def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
     )
     assert [record["step"] for record in result["history"]] == [12, 24, 36, 48, 60]
     assert {"step", "loss", "held_out_loss", "accuracy"} == set(result["history"][0])
-    last = result["history"][-1]
-    assert result["test"] == {
-        name: last[name] for name in ("held_out_loss", "accuracy")
+    best = min(result["history"], key=lambda record: record["held_out_loss"])
+    assert result["selected"] == {"steps": [best["step"]]} | {
+        name: best[name] for name in ("held_out_loss", "accuracy")
     }
-    assert last["accuracy"] > 0.75
+    assert result["test"] != result["selected"]
+    assert result["test"]["accuracy"] > 0.75
     assert result["vocabularies"] == {"words": 4 + len(FILLERS) + 6}
     assert result["data"] == {"aclImdb.tar.xz": synthetic}
     assert result["command"] == "python -m companion.experiments.imdb a 'b c'"
@@ -107,7 +108,13 @@ def test_a_run_leaves_its_figures_and_weights(tmp_path, synthetic, model):
         for path in (tmp_path / "run").iterdir()
         if "tfevents" not in path.name
     }
-    others = {"weights.safetensors", "vocabularies.json", "result.json"}
+    others = {
+        "epochs",
+        "seconds.json",
+        "weights.safetensors",
+        "vocabularies.json",
+        "result.json",
+    }
     assert names == {"arguments.json", "checkpoint.pt", *others}
 
 
@@ -129,8 +136,13 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     assert not (tmp_path / "broken" / "result.json").exists()
     torch.manual_seed(1)
     run(tmp_path / "broken", more="--steps 48")
-    assert len(evaluated) == 5  # what had been evaluated was not evaluated again
-    for name in ("result.json", "weights.safetensors", "vocabularies.json"):
+    # what had been evaluated was not evaluated again: four epochs, and the test set
+    assert len(evaluated) == 6
+    whole, broken = (
+        read_result(tmp_path / name / "result.json") for name in ("whole", "broken")
+    )
+    assert whole | {"seconds": broken["seconds"]} == broken
+    for name in ("weights.safetensors", "vocabularies.json"):
         assert (tmp_path / "broken" / name).read_bytes() == (
             tmp_path / "whole" / name
         ).read_bytes()
@@ -166,8 +178,9 @@ def test_two_processes_leave_the_files_of_one(tmp_path, synthetic):
 def test_reviews_are_the_ids_of_their_last_words(synthetic):
     reviews = load_reviews(None, 100, 3)
     assert {split: len(examples) for split, examples in reviews.examples.items()} == {
-        "train": 60,
-        "test": 60,
+        "train": 108,
+        "validation": 12,
+        "test": 120,
     }
     assert {len(example.words) for example in reviews.examples["train"]} == {3}
     first, example = data.load("train")[1], reviews.examples["train"][1]
@@ -219,7 +232,7 @@ def test_the_last_words_stay_in_their_sentences(count, expected):
 
 def test_a_batch_is_one_sequence_of_words_or_has_sentences(tmp_path, monkeypatch):
     provide(invent() | {"train/neg/0_5.txt": "a film. awful"}, tmp_path, monkeypatch)
-    reviews = load_reviews(2, 100, 5)
+    reviews = load_reviews(3, 100, 5)  # one of them to validate on
     film = reviews.words.encode(["a", "film", "awful"])
     flat, nested = (
         collate(reviews.examples["train"])
@@ -316,8 +329,8 @@ def test_the_setting_is_that_of_the_article(name, parameters):
         arguments.rate,
         arguments.dropout,
     ) == (100, 32, 1e-3, 0.5)
-    assert (arguments.steps, arguments.every) == (7820, 782)
-    assert 781 * 32 < 25_000 <= 782 * 32
+    assert (arguments.steps, arguments.every) == (7040, 704)
+    assert 703 * 32 < 22_500 <= 704 * 32
 
 
 def test_the_rate_is_constant_and_gradients_are_not_clipped(synthetic):

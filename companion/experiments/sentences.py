@@ -1,0 +1,57 @@
+"""Test sentences with their translations and attention weights, as results hold them."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+TEXTS = ("source", "reference", "greedy", "beam")  #: tokens with spaces between them
+
+
+def packed(weights: Float[Tensor, "l h t k"]) -> dict[str, Any]:
+    """Weights as bytes, rounded to multiples of 1/255, in base 64."""
+    levels = (weights * 255).round().to(torch.uint8)
+    return {
+        "shape": list(weights.shape),
+        "base64": base64.b64encode(bytes(levels.flatten().tolist())).decode(),
+    }
+
+
+def weights_of(sentence: dict[str, Any]) -> Float[Tensor, "l h t k"] | None:
+    """The weights of a sentence's greedy translation: layers, heads, target, source.
+
+    The last row of the target is the end of the sentence.
+
+    Raises:
+        ValueError: they do not fit the sentence.
+    """
+    stored = sentence["weights"]
+    if stored is None:
+        return None
+    levels = base64.b64decode(stored["base64"])
+    shape = stored["shape"]
+    rows, keys = len(sentence["greedy"].split()) + 1, len(sentence["source"].split())
+    if shape[2:] != [rows, keys] or len(levels) != torch.Size(shape).numel():
+        raise ValueError(
+            f"sentence {sentence['index']} has weights of shape {shape} in {len(levels)} "
+            f"bytes, but {keys} source words and {rows} rows, with that of the end"
+        )
+    return torch.tensor(list(levels)).view(shape) / 255
+
+
+def check_sentences(sentences: Sequence[dict[str, Any]]) -> None:
+    """Refuse sentences that no picture could be drawn of.
+
+    Raises:
+        ValueError: a sentence lacks a text, or its weights do not fit it.
+    """
+    for sentence in sentences:
+        missing = [name for name in TEXTS if not isinstance(sentence.get(name), str)]
+        if missing or "weights" not in sentence:
+            raise ValueError(
+                f"sentence {sentence.get('index')} lacks {', '.join(missing or ['weights'])}"
+            )
+        weights_of(sentence)
