@@ -211,7 +211,7 @@
       showExample(id);
       settle();
     });
-    choose.dataset.example = id;
+    choose.dataset.settings = benchState.write(benchState.first(EXAMPLES[id]));
     find(".bench-examples").append(choose);
     section.querySelector("p").after(button("Try it in the bench", () => {
       choose.click();
@@ -238,9 +238,8 @@
   // A button is pressed as long as the bench shows its example as it was.
   function describeExamples() {
     const now = benchState.write(state);
-    for (const example of root.querySelectorAll("[data-example]")) {
-      const first = benchState.first(EXAMPLES[example.dataset.example]);
-      example.setAttribute("aria-pressed", benchState.write(first) === now);
+    for (const example of root.querySelectorAll("[data-settings]")) {
+      example.setAttribute("aria-pressed", example.dataset.settings === now);
     }
     find(".bench-hint").textContent = canFollowHint()
       ? document.querySelector(`#${hinted} p`).textContent : INVITATION;
