@@ -211,7 +211,7 @@
       showExample(id);
       settle();
     });
-    choose.dataset.settings = benchState.write(benchState.first(EXAMPLES[id]));
+    choose.dataset.example = id;
     find(".bench-examples").append(choose);
     section.querySelector("p").after(button("Try it in the bench", () => {
       choose.click();
@@ -238,8 +238,9 @@
   // A button is pressed as long as the bench shows its example as it was.
   function describeExamples() {
     const now = benchState.write(state);
-    for (const example of root.querySelectorAll("[data-settings]")) {
-      example.setAttribute("aria-pressed", example.dataset.settings === now);
+    for (const example of root.querySelectorAll("[data-example]")) {
+      const first = benchState.first(EXAMPLES[example.dataset.example]);
+      example.setAttribute("aria-pressed", benchState.write(first) === now);
     }
     find(".bench-hint").textContent = canFollowHint()
       ? document.querySelector(`#${hinted} p`).textContent : INVITATION;
