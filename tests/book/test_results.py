@@ -508,8 +508,14 @@ def test_what_the_page_says_of_the_epochs_is_so():
     theirs = [float(cell) for cell in REVIEWERS[0][2].split()]
     assert theirs[0] == max(theirs)
     assert round(theirs[0] - theirs[-1], 2) == 0.06
-    for model, *_ in REVIEWERS:
-        check_selection(read_result(FOLDER / "imdb" / f"{model}.json"))
+    runs = [read_result(FOLDER / "imdb" / f"{model}.json") for model, *_ in REVIEWERS]
+    for run in runs:
+        check_selection(run)
+        assert run["selected"]["steps"] == [704]
+    without, with_positions = ([r["accuracy"] for r in run["history"]] for run in runs)
+    assert max(without) == without[0] and without[-1] < without[0] - 0.05
+    assert max(with_positions) == with_positions[1]
+    assert [round(run["test"]["accuracy"], 2) for run in runs] == [0.85, 0.83]
 
 
 def check_selection(run):
@@ -534,6 +540,16 @@ def test_what_the_page_says_of_words_and_sentences_is_so():
         assert size == (66 if model == "bag" else 64)
         assert 1.28e6 <= run["vocabularies"]["words"] * size <= 1.32e6
         assert (len(run["history"]), run["arguments"]["rate"]) == (3, 0.002)
+        assert run["selected"]["steps"] == [1408 if model == "bag" else 704]
+    accuracy = {model: run["test"]["accuracy"] for model, run in runs.items()}
+    hierarchical, flat = accuracy["hierarchical-attention"], accuracy["flat-attention"]
+    assert abs(hierarchical - flat) < 0.001
+    assert hierarchical > accuracy["hierarchical-mean"] + 0.01
+    assert 0 < hierarchical - accuracy["bag"] < 0.005
+    seconds = {model: run["seconds"]["cpu"] for model, run in runs.items()}
+    assert all(
+        seconds[model] > 6 * seconds["bag"] for model in runs if model != "bag"
+    )
 
 
 def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():
