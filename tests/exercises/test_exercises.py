@@ -170,6 +170,47 @@ def loops_attend(query, key, value):
     return torch.stack(rows)
 
 
+def loops_multi_head(x, z, W_Q, W_K, W_V, W_O, mask):
+    result = torch.zeros_like(x)
+    for head in range(len(W_Q)):
+        queries, keys, values = x @ W_Q[head], z @ W_K[head], z @ W_V[head]
+        for b, q in torch.cartesian_prod(
+            torch.arange(len(x)), torch.arange(x.shape[1])
+        ).tolist():
+            if mask[b, q].any():
+                context = functional.scaled_dot_product_attention(
+                    queries[b, q][None], keys[b][mask[b, q]], values[b][mask[b, q]]
+                )
+                row = torch.zeros(len(x), x.shape[1], 1)
+                row[b, q] = 1
+                result = result + row * (context @ W_O[head])
+    return result
+
+
+def concatenated_multi_head(x, z, W_Q, W_K, W_V, W_O, mask):
+    def projected(states, W):
+        together = states @ W.transpose(0, 1).flatten(1)
+        return together.unflatten(-1, (len(W), -1)).transpose(1, 2)
+
+    scores = projected(x, W_Q) @ projected(z, W_K).mT / math.sqrt(W_Q.shape[-1])
+    scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
+    heads = torch.nan_to_num(scores.softmax(-1)) @ projected(z, W_V)
+    return heads.transpose(1, 2).flatten(2) @ W_O.flatten(0, 1)
+
+
+def einsum_multi_head(x, z, W_Q, W_K, W_V, W_O, mask, scale=None, visible=None):
+    """Multi-head attention that mistakes can be written into."""
+    scale = scale or W_Q.shape[-1] ** -0.5
+    q, k, v = (
+        torch.einsum("bnd,hde->bhne", states, W)
+        for states, W in ((x, W_Q), (z, W_K), (z, W_V))
+    )
+    scores = torch.einsum("bhqe,bhke->bhqk", q, k) * scale
+    visible = mask[:, None] if visible is None else visible
+    weights = nan_to_num_softmax(scores, visible)
+    return torch.einsum("bhqk,bhke,hed->bqd", weights, v, W_O)
+
+
 def loops_mean(states, mask):
     return torch.stack(
         [
@@ -533,6 +574,9 @@ def loops_answer_loss(weights, document, answer):
             "3.3",
             lambda x, y: (1 + (x[:, :, None] - y[:, None]).norm(dim=-1)).reciprocal(),
         ),
+        ("3.4", loops_multi_head),
+        ("3.4", concatenated_multi_head),
+        ("3.4", einsum_multi_head),
         ("5.1", loops_general),
         ("5.1", lambda q, k, W: q @ (k @ W.T).mT),
         ("5.2", linear_centre),
@@ -1299,6 +1343,42 @@ NEW = [
     ),
     ("3.3", lambda x, y: x - y, "both sides need a new axis"),
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in a different order"),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, scale=7**-0.5),
+        "divided by √d; each head",
+    ),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, visible=~inputs[-1][:, None]),
+        "The mask is inverted",
+    ),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, visible=inputs[-1]),
+        "mask[:, None]",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            z, x, W_Q, W_K, W_V, W_O, m
+        ),
+        "x and z are swapped",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            x, z, W_Q, W_K, W_K, W_O, m
+        ),
+        "that of the keys",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            x, z, W_Q, W_K, W_V, W_O, m | ~m.any(-1, keepdim=True)
+        ),
+        "without a visible key gets the weights without a mask",
+    ),
     ("4.1", lambda h, w, a, f: torch.einsum("bk,bkv->bv", w, a), "gate is missing"),
     (
         "4.2",
