@@ -271,6 +271,12 @@ def added_nucleus(logits, top_p):
     return logits + torch.zeros_like(logits).masked_fill(outside, -torch.inf)
 
 
+def sorted_beam_step(scores, log_probs, width):
+    extended = (scores.reshape(-1, 1) + log_probs).reshape(-1)
+    outside = extended.argsort(descending=True)[width:]
+    return extended.index_fill(0, outside, -torch.inf).reshape(log_probs.shape)
+
+
 def loops_gate(hidden, weights, value, f):
     rows = []
     for h, alpha, a in zip(hidden, weights, value, strict=True):
@@ -550,6 +556,7 @@ def loops_answer_loss(weights, document, answer):
         ("1.3", lambda p, n, a: p / torch.pow(n.float().add(5).div(6), a)),
         ("1.4", loops_nucleus),
         ("1.4", added_nucleus),
+        ("1.5", sorted_beam_step),
         ("2.1", loops_softmax),
         ("2.1", nan_to_num_softmax),
         ("2.1", masked_after_softmax),
