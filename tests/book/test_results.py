@@ -18,8 +18,8 @@ from results import header, in_bold
 from runs import Row, measured, provenance, read_run
 
 from companion.attention import Additive
-from companion.experiments.recorded import FOLDER
 from companion.experiments.record import RESULT, VERSION, read_result, surroundings
+from companion.experiments.recorded import FOLDER
 from companion.experiments.sentences import packed
 from companion.layers import BahdanauEncoder
 from companion.models import (
@@ -529,7 +529,8 @@ def test_what_the_page_says_of_the_epochs_is_so():
         check_selection(run)
         assert run["selected"]["steps"] == [704]
     without, with_positions = ([r["accuracy"] for r in run["history"]] for run in runs)
-    assert max(without) == without[0] and without[-1] < without[0] - 0.05
+    assert max(without) == without[0]
+    assert without[-1] < without[0] - 0.05
     assert max(with_positions) == with_positions[1]
     assert [round(run["test"]["accuracy"], 2) for run in runs] == [0.85, 0.83]
 
@@ -563,9 +564,7 @@ def test_what_the_page_says_of_words_and_sentences_is_so():
     assert hierarchical > accuracy["hierarchical-mean"] + 0.01
     assert 0 < hierarchical - accuracy["bag"] < 0.005
     seconds = {model: run["seconds"]["cpu"] for model, run in runs.items()}
-    assert all(
-        seconds[model] > 6 * seconds["bag"] for model in runs if model != "bag"
-    )
+    assert all(seconds[model] > 6 * seconds["bag"] for model in runs if model != "bag")
 
 
 def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():
