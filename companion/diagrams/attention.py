@@ -231,10 +231,10 @@ def kinds() -> Drawing:
 
     Example:
         >>> kinds().height
-        724
+        714
     """
     drawing = Drawing(
-        724,
+        714,
         "A map of attention. Queries, keys and values enter. The keys are scored for each"
         " query, the scores are masked and normalised to weights, the values are averaged"
         " under the weights, and the result is used in a model. Beside each stage stand"
@@ -255,7 +255,7 @@ def kinds() -> Drawing:
         if equation:
             drawing.text(14, y - 10, stage, anchor="start", bold=True)
             drawing.text(14, y + 12, equation, "muted", anchor="start")
-        top += height + 16
+        top += height + 14
     _pipeline(drawing, centres)
     return drawing
 
