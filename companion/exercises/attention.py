@@ -229,51 +229,26 @@ def _multi_head_inputs() -> dict[str, Tensor]:
     }
 
 
-def _head_scores(x: Tensor, z: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    """Before the scale, ``(b, h, q, k)``."""
-    return (x[:, None] @ W_Q) @ (z[:, None] @ W_K).mT
+def _output(heads: Tensor, W_O: Tensor) -> Tensor:
+    return (heads @ W_O).sum(1)
 
 
-def _heads(weights: Tensor, z: Tensor, W_V: Tensor) -> Tensor:
-    return weights @ (z[:, None] @ W_V)
+def _from_z(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return x, z, z
 
 
 def _multi_head(
-    x: Tensor,
-    z: Tensor,
-    W_Q: Tensor,
-    W_K: Tensor,
-    W_V: Tensor,
-    W_O: Tensor,
-    mask: Tensor,
-) -> Tensor:
-    scores = _head_scores(x, z, W_Q, W_K) / W_Q.shape[-1] ** 0.5
-    weights = masked_softmax(scores, mask[:, None])
-    return (_heads(weights, z, W_V) @ W_O).sum(1)
-
-
-def _multi_head_with(normalise: Callable[[Tensor, Tensor], Tensor]) -> Answer:
-    """Multi-head attention whose weights are ``normalise(scores, mask)``."""
-
-    def answer(
-        x: Tensor,
-        z: Tensor,
-        W_Q: Tensor,
-        W_K: Tensor,
-        W_V: Tensor,
-        W_O: Tensor,
-        mask: Tensor,
-    ) -> Tensor:
-        scores = _head_scores(x, z, W_Q, W_K) / 13**0.5
-        return (_heads(normalise(scores, mask[:, None]), z, W_V) @ W_O).sum(1)
-
-    return answer
-
-
-def _joined(
-    join: Callable[[Tensor, Tensor], Tensor],
+    normalise: Callable[[Tensor, Tensor], Tensor] = masked_softmax,
+    join: Callable[[Tensor, Tensor], Tensor] = _output,
+    sources: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]] = _from_z,
 ) -> Answer:
-    """Multi-head attention whose output is ``join(heads, W_O)``."""
+    """Multi-head attention, as it is or with one step in place of the right one.
+
+    Args:
+        normalise: the weights from the scores and the mask.
+        join: the output from the heads and ``W_O``.
+        sources: what queries, keys and values are projected from, of ``x`` and ``z``.
+    """
 
     def answer(
         x: Tensor,
@@ -284,18 +259,22 @@ def _joined(
         W_O: Tensor,
         mask: Tensor,
     ) -> Tensor:
-        scores = _head_scores(x, z, W_Q, W_K) / 13**0.5
-        return join(_heads(masked_softmax(scores, mask[:, None]), z, W_V), W_O)
+        asking, asked, averaged = (source[:, None] for source in sources(x, z))
+        scores = (asking @ W_Q) @ (asked @ W_K).mT / W_Q.shape[-1] ** 0.5
+        return join(normalise(scores, mask[:, None]) @ (averaged @ W_V), W_O)
 
     return answer
+
+
+_right = _multi_head()
 
 
 def _multi_head_divided_by(scale: float) -> Answer:
-    return _multi_head_with(lambda e, m: masked_softmax(13**0.5 / scale * e, m))
+    return _multi_head(lambda e, m: masked_softmax(13**0.5 / scale * e, m))
 
 
 def _filled(value: float) -> Answer:
-    return _multi_head_with(lambda e, m: e.masked_fill(~m, value).softmax(-1))
+    return _multi_head(lambda e, m: e.masked_fill(~m, value).softmax(-1))
 
 
 def _alike() -> dict[str, Tensor]:
@@ -311,7 +290,7 @@ def _alike() -> dict[str, Tensor]:
 
 MULTI_HEAD = Exercise(
     inputs=_multi_head_inputs(),
-    solution=_multi_head,
+    solution=_right,
     mistakes={
         "The scores are not divided by √d_k.": _multi_head_divided_by(1),
         "The scores are divided by √d; each head has only d_k components, so it is √d_k.": (
@@ -321,14 +300,14 @@ MULTI_HEAD = Exercise(
         "The scores are divided by the root of h · d_k, all heads together; it is √d_k.": (
             _multi_head_divided_by(143**0.5)
         ),
-        "The mask is ignored: masked keys receive weight, too.": _multi_head_with(
+        "The mask is ignored: masked keys receive weight, too.": _multi_head(
             lambda e, m: e.softmax(-1)
         ),
         "The mask is inverted: True means that the key may be attended to.": (
-            _multi_head_with(lambda e, m: masked_softmax(e, ~m))
+            _multi_head(lambda e, m: masked_softmax(e, ~m))
         ),
         "The mask is applied after the softmax, so the weights no longer sum to 1: mask the scores first.": (
-            _multi_head_with(lambda e, m: e.softmax(-1) * m)
+            _multi_head(lambda e, m: e.softmax(-1) * m)
         ),
         "Masked scores are set to 0, which is a score like others; set them to −∞.": (
             _filled(0)
@@ -340,92 +319,68 @@ MULTI_HEAD = Exercise(
             _filled(-1e9)
         ),
         "A query without a visible key gets the weights without a mask; its output is 0.": (
-            _multi_head_with(
-                lambda e, m: masked_softmax(e, m | ~m.any(-1, keepdim=True))
-            )
+            _multi_head(lambda e, m: masked_softmax(e, m | ~m.any(-1, keepdim=True)))
         ),
         "The softmax runs over the heads; it runs over the keys, the last axis.": (
-            _multi_head_with(
+            _multi_head(
                 lambda e, m: masked_softmax(e.movedim(1, -1), m.movedim(1, -1)).movedim(
                     -1, 1
                 )
             )
         ),
         "The softmax runs over the queries; the weights of one query, over the keys, must sum to 1.": (
-            _multi_head_with(lambda e, m: masked_softmax(e.mT, m.mT).mT)
+            _multi_head(lambda e, m: masked_softmax(e.mT, m.mT).mT)
         ),
-        "The heads are averaged; with its block of W_O, each is added in full.": _joined(
-            lambda heads, W_O: (heads @ W_O).mean(1)
+        "The heads are averaged; with its block of W_O, each is added in full.": _multi_head(
+            join=lambda heads, W_O: (heads @ W_O).mean(1)
         ),
-        "This is the output of the first head only; add those of all heads.": _joined(
-            lambda heads, W_O: (heads @ W_O)[:, 0]
+        "This is the output of the first head only; add those of all heads.": _multi_head(
+            join=lambda heads, W_O: (heads @ W_O)[:, 0]
         ),
         "The outputs of the heads are not yet added: the result has an axis for the heads.": (
-            _joined(lambda heads, W_O: heads @ W_O)
+            _multi_head(join=lambda heads, W_O: heads @ W_O)
         ),
-        "W_O is missing: these are the heads, concatenated.": _joined(
-            lambda heads, W_O: heads.transpose(1, 2).flatten(2)
+        "W_O is missing: these are the heads, concatenated.": _multi_head(
+            join=lambda heads, W_O: heads.transpose(1, 2).flatten(2)
         ),
-        "W_O is missing: these are the heads, not concatenated.": _joined(
-            lambda heads, W_O: heads
+        "W_O is missing: these are the heads, not concatenated.": _multi_head(
+            join=lambda heads, W_O: heads
         ),
         "The heads are concatenated by a plain reshape, which mixes positions: exchange the axes of head"
-        " and position first.": _joined(
-            lambda heads, W_O: heads.reshape(2, 3, 187) @ W_O.flatten(0, 1)
+        " and position first.": _multi_head(
+            join=lambda heads, W_O: heads.reshape(2, 3, 187) @ W_O.flatten(0, 1)
         ),
         "The components are concatenated in another order than the rows of W_O: first all of head 0, then"
-        " all of head 1.": _joined(
-            lambda heads, W_O: heads.permute(0, 2, 3, 1).flatten(2) @ W_O.flatten(0, 1)
+        " all of head 1.": _multi_head(
+            join=lambda heads, W_O: (
+                heads.permute(0, 2, 3, 1).flatten(2) @ W_O.flatten(0, 1)
+            )
         ),
     },
     alike=_alike(),
     confusions={
         "The queries come from z; x asks, and z is attended to.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: _multi_head(
-                z, z, W_Q, W_K, W_V, W_O, mask
-            )
+            _multi_head(sources=lambda x, z: (z, z, z))
         ),
         "The keys come from x; x asks, and z is attended to.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: (
-                _heads(
-                    masked_softmax(
-                        _head_scores(x, x, W_Q, W_K) / 17**0.5, mask[:, None]
-                    ),
-                    z,
-                    W_V,
-                )
-                @ W_O
-            ).sum(1)
+            _multi_head(sources=lambda x, z: (x, x, z))
         ),
         "The values come from x; x asks, and z is attended to.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: (
-                _heads(
-                    masked_softmax(
-                        _head_scores(x, z, W_Q, W_K) / 17**0.5, mask[:, None]
-                    ),
-                    x,
-                    W_V,
-                )
-                @ W_O
-            ).sum(1)
+            _multi_head(sources=lambda x, z: (x, z, x))
         ),
         "Keys and values come from x, and z is not used at all.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: _multi_head(
-                x, x, W_Q, W_K, W_V, W_O, mask
-            )
+            _multi_head(sources=lambda x, z: (x, x, x))
         ),
         "x and z are swapped: x asks, and z is attended to.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: _multi_head(
-                z, x, W_Q, W_K, W_V, W_O, mask
-            )
+            _multi_head(sources=lambda x, z: (z, x, x))
         ),
         "The average is that of the keys: the values are projected by W_V.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: _multi_head(
+            lambda x, z, W_Q, W_K, W_V, W_O, mask: _right(
                 x, z, W_Q, W_K, W_K, W_O, mask
             )
         ),
         "The mask is transposed: its rows are the queries.": (
-            lambda x, z, W_Q, W_K, W_V, W_O, mask: _multi_head(
+            lambda x, z, W_Q, W_K, W_V, W_O, mask: _right(
                 x, z, W_Q, W_K, W_V, W_O, mask.mT
             )
         ),

@@ -255,9 +255,7 @@ BEAM_STEP = Exercise(
             p - s[:, None], w
         ),
         "The least probable extensions are kept: keep the most probable.": lambda s, p, w: (
-            (-_best(-s[:, None] - p, w)).masked_fill(
-                _best(-s[:, None] - p, w).isinf(), -torch.inf
-            )
+            _where(_best(-s[:, None] - p, w), s, p)
         ),
         "Each hypothesis keeps its own best extensions: all extensions compete.": _of_each,
         "Each hypothesis keeps one extension, its best: all extensions compete.": lambda s, p, w: (

@@ -1,6 +1,7 @@
 """The figures of a translation model on the test set."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ def choose(sentences: Sequence[Sequence[str]]) -> list[int]:
             for index, words in enumerate(sentences)
             if index not in chosen and rule(words)
         )
-        chosen.extend(index for index in (next(fitting, None),) if index is not None)
+        chosen.extend(islice(fitting, 1))
     return chosen
 
 
