@@ -102,7 +102,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 # Always from nothing: a build that continues an older one shows neither its warnings nor new entries in the menu.
-$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/*.* book/results/*/* book/_templates/*) \
+$(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/*.* book/_templates/*) \
 		$(shell find book/_static -type f) $(shell find companion -name '*.py')
 	rm -rf _build/.doctrees _build/html _build/jupyter_execute
 	$(BIN)/jupyter-book build . -W -n --keep-going

@@ -12,11 +12,14 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
+from companion.experiments.recorded import FOLDER
 from tests.conftest import ROOT
 
 MODULES = {
     path.relative_to(ROOT).as_posix() for path in (ROOT / "companion").rglob("*.py")
 }
+
+RUNS = {path.relative_to(ROOT).as_posix() for path in FOLDER.glob("*/*.json")}
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
@@ -35,7 +38,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     names = {
         name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
     }
-    others = {"companion/py.typed", "companion/diagrams/speed_of_light.json"}
+    others = {"companion/py.typed", "companion/diagrams/speed_of_light.json", *RUNS}
     assert names == {*MODULES, *others}
 
 

@@ -27,8 +27,8 @@ teacher forcing::
     bag | bag of words
     ```
 
-All other figures are read, when the book is built, from ``results/multi30k/gru.json`` beside the page, a
-``result.json`` as its experiment wrote it.
+All other figures are read, when the book is built, from the recorded runs of the package, such as
+``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. The setting ``results_folder`` is another folder.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,8 @@ from typing import Any
 
 from bleu_chart import Scores, bleu_chart
 from runs import Row, Runs, epochs, measured, provenance
+
+from companion.experiments.recorded import FOLDER
 
 SEARCHES = ("greedy", "beam")
 
@@ -264,6 +266,7 @@ def in_bold(column: Sequence[str], numbers: Sequence[int]) -> list[str]:
 
 def setup(app: Any) -> dict[str, bool]:
     """Give the build the directives."""
+    app.add_config_value("results_folder", str(FOLDER), "env")
     app.add_directive("results", Results)
     app.add_directive("perplexities", Perplexities)
     app.add_directive("epochs", Epochs)

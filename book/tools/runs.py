@@ -101,9 +101,9 @@ class Runs(SphinxDirective):
             raise ValueError(f"a row of {self.name} names {wanted}, not {cells[0]!r}")
         found = []
         for file in files:
-            _, path = self.env.relfn2path(f"results/{self.arguments[0]}/{file}.json")
-            self.env.note_dependency(path)
-            found.append((path, self.read_file(Path(path), files[0], name, published)))
+            path = Path(self.config.results_folder, self.arguments[0], f"{file}.json")
+            self.env.note_dependency(str(path))
+            found.append((str(path), self.read_file(path, files[0], name, published)))
         check_seeds(found)
         return Row(name, published, tuple(result for _, result in found))
 

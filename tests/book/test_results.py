@@ -18,6 +18,7 @@ from results import header, in_bold
 from runs import Row, measured, provenance, read_run
 
 from companion.attention import Additive
+from companion.experiments.recorded import FOLDER
 from companion.experiments.record import RESULT, VERSION, read_result, surroundings
 from companion.experiments.sentences import packed
 from companion.layers import BahdanauEncoder
@@ -42,7 +43,7 @@ BLOCKS = {
 TRANSLATORS = BLOCKS["results", "multi30k"]
 PERPLEXITIES = BLOCKS["perplexities", "multi30k"]
 REVIEWERS, READERS = BLOCKS["epochs", "imdb"], BLOCKS["classifiers", "imdb"]
-COMMITTED = sorted((ROOT / "book" / "results").glob("*/*.json"))
+COMMITTED = sorted(FOLDER.glob("*/*.json"))
 CONF = """
 import sys
 sys.path.insert(0, {tools!r})
@@ -50,6 +51,7 @@ extensions = ["myst_parser", "sphinxcontrib.bibtex", "results"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 bibtex_bibfiles = ["references.bib"]
 bibtex_reference_style = "author_year"
+results_folder = {results!r}
 """
 ACCURACIES = [0.71, 0.72, 0.73, 0.77, 0.76, 0.75, 0.74, 0.74, 0.74, 0.74]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -147,7 +149,10 @@ def site(tmp_path_factory):
     for name in ("bibliography.md", "references.bib"):
         shutil.copyfile(ROOT / "book" / name, source / name)
     (source / "conf.py").write_text(
-        CONF.format(tools=str(ROOT / "book" / "tools")), "utf-8"
+        CONF.format(
+            tools=str(ROOT / "book" / "tools"), results=str(source / "results")
+        ),
+        "utf-8",
     )
     (source / "index.md").write_text(
         "# Home\n\n```{toctree}\nresults\nbibliography\n```\n", "utf-8"
@@ -504,9 +509,7 @@ def test_what_the_page_says_of_the_epochs_is_so():
     assert theirs[0] == max(theirs)
     assert round(theirs[0] - theirs[-1], 2) == 0.06
     for model, *_ in REVIEWERS:
-        check_selection(
-            read_result(ROOT / "book" / "results" / "imdb" / f"{model}.json")
-        )
+        check_selection(read_result(FOLDER / "imdb" / f"{model}.json"))
 
 
 def check_selection(run):
@@ -522,8 +525,7 @@ def check_selection(run):
 
 def test_what_the_page_says_of_words_and_sentences_is_so():
     runs = {
-        model: read_result(ROOT / "book" / "results" / "imdb" / f"{model}.json")
-        for model, _ in READERS
+        model: read_result(FOLDER / "imdb" / f"{model}.json") for model, _ in READERS
     }
     for model, run in runs.items():
         check_selection(run)
