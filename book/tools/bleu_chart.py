@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from runs import listed, measured, plural
+from runs import listed, mean_and_spread, measured, plural
 
 COLOURS = {"published": "#8a94a3", "greedy": "#176de8", "beam": "#8ab6f5"}
 WIDEST = 74.0  # percent of the width; the rest is for the number beside the longest bar
@@ -108,12 +108,6 @@ def bar(kind: str, scores: Sequence[float], top: int, scale: float) -> list[str]
 def box(kind: str, **attributes: Any) -> str:
     """A rectangle in the colour of a kind of bar."""
     return element("rect", class_=kind, fill=COLOURS[kind], height=BAR, **attributes)
-
-
-def mean_and_spread(scores: Sequence[float]) -> tuple[float, float]:
-    """The mean of scores, and their sample standard deviation: 0 of a single one."""
-    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-    return statistics.mean(scores), spread
 
 
 def caption(models: Sequence[Scores]) -> str:

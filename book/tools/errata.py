@@ -1,6 +1,6 @@
-"""A Sphinx extension: each row of the errata links to the place in its chapter that shows it.
+"""A Sphinx extension: each row of the errata links to the passage of its chapter that shows it.
 
-The last cell of a row is the title of that place: a section's, or the bold words at the beginning of a
+The last cell of a row is the title of that passage: a section's, or the bold words at the beginning of a
 paragraph. On this page alone there is a script, which filters the rows.
 """
 
@@ -16,20 +16,20 @@ MARKS = ' .,:?"“”'
 
 
 def prepare(app):
-    """Begin with no places."""
+    """Begin with no passages."""
     app.env.shown_in = {}
 
 
-def find_places(app, doctree):
-    """Note the titled places of a chapter, and give those an anchor that have none."""
-    places = app.env.shown_in[app.env.docname] = {}
+def find_passages(app, doctree):
+    """Note the titled passages of a chapter, and give those an anchor that have none."""
+    passages = app.env.shown_in[app.env.docname] = {}
     for title in doctree.findall(nodes.title):
-        places.setdefault(plain(title), title.parent["ids"][0])
+        passages.setdefault(plain(title), title.parent["ids"][0])
     for paragraph in doctree.findall(nodes.paragraph):
         first = next((part for part in paragraph if part.astext()), None)
-        if isinstance(first, nodes.strong) and plain(first) not in places:
-            places[plain(first)] = nodes.make_id(f"at {plain(first)}")
-            paragraph["ids"].append(places[plain(first)])
+        if isinstance(first, nodes.strong) and plain(first) not in passages:
+            passages[plain(first)] = nodes.make_id(f"at {plain(first)}")
+            paragraph["ids"].append(passages[plain(first)])
 
 
 def plain(title):
@@ -38,7 +38,7 @@ def plain(title):
 
 
 def finish(app, doctree, page):
-    """Link the last cell of each row to the place whose title it is; leave room for the filter."""
+    """Link the last cell of each row to the passage whose title it is; leave room for the filter."""
     if page != PAGE:
         return
     chapters = list(doctree[0].findall(nodes.section))[1:]
@@ -62,12 +62,12 @@ def chapter_page(env, number):
 
 
 def link(app, cell, chapter, name):
-    """Turn the text of a cell into a link if it is the title of a place in the chapter."""
-    place = app.env.shown_in[chapter].get(plain(cell))
-    if place:
+    """Turn the text of a cell into a link if it is the title of a passage in the chapter."""
+    anchor = app.env.shown_in[chapter].get(plain(cell))
+    if anchor:
         text = cell[0]
         words = nodes.inline("", "", *text.children)
-        text[:] = [make_refnode(app.builder, PAGE, chapter, place, words, name)]
+        text[:] = [make_refnode(app.builder, PAGE, chapter, anchor, words, name)]
 
 
 def add_script(app, page, template, context, doctree):
@@ -79,7 +79,7 @@ def add_script(app, page, template, context, doctree):
 def setup(app):
     """Connect the functions above to the build."""
     app.connect("builder-inited", prepare)
-    app.connect("doctree-read", find_places)
+    app.connect("doctree-read", find_passages)
     app.connect("doctree-resolved", finish)
     app.connect("html-page-context", add_script)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -28,7 +28,7 @@ teacher forcing::
     ```
 
 All other figures are read, when the book is built, from the recorded runs of the package, such as
-``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. The setting ``results_folder`` is another folder.
+``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. ``results_folder`` sets another folder.
 """
 
 from collections.abc import Sequence

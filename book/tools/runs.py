@@ -183,10 +183,15 @@ def measured(figures: Sequence[float | None], digits: int) -> str:
     finite = [figure for figure in figures if figure is not None]
     if len(finite) < len(figures):
         return "∞"
-    mean = f"{statistics.mean(finite):.{digits}f}"
-    if len(finite) == 1:
-        return mean
-    return f"{mean}\u00a0±\u00a0{statistics.stdev(finite):.{digits}f}"
+    mean, spread = mean_and_spread(finite)
+    shown = f"{mean:.{digits}f}"
+    return shown if len(finite) == 1 else f"{shown}\u00a0±\u00a0{spread:.{digits}f}"
+
+
+def mean_and_spread(scores: Sequence[float]) -> tuple[float, float]:
+    """The mean of scores, and their sample standard deviation: 0 of a single one."""
+    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+    return statistics.mean(scores), spread
 
 
 def epochs(result: dict[str, Any], step: int) -> str:

@@ -11,7 +11,7 @@ from companion.attention.scores import Dot
 from companion.diagrams.drawing import Drawing, Point, Rectangle, Role, masked
 
 _QUERY = [[1.2, 0.7]]
-_KEYS = [[0.95, 1.15], [1.1, -0.5], [-0.5, 1.3], [-1.0, -0.9]]
+_KEYS = [[1.0, 1.0], [1.125, -0.5], [-0.45, 1.2], [-0.975, -0.9]]
 _VALUES = [[1.0, 0.9], [0.6, -1.2], [-0.7, 1.3], [-0.9, -0.9]]
 _UNIT = 54  # of a plane's axes
 _THICKNESS = 10  # of the line of a weight of 1
@@ -22,15 +22,20 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
         "*e*_{ij} = *a*(*q*_i, *k*_j)",
         {
             "additive": 2,
-            "cosine": 3,
-            "dot, general, location": 5,
-            "scaled dot product": 6,
+            "dot, scaled dot product": 3,
+            "cosine, general": 3,
+            "location": 5,
             "Synthesizer: no keys": 8,
         },
     ),
     "mask": (
         "*m*_{ij} ∈ {0, 1}",
-        {"local-m, local-p": 5, "causal": 6, "local, atrous, sparse": 7},
+        {
+            "padding": 2,
+            "local-m, local-p": 5,
+            "causal": 6,
+            "local, atrous, sparse": 7,
+        },
     ),
     "normalise": (
         "*α*_i = softmax *e*_i",
@@ -226,10 +231,10 @@ def kinds() -> Drawing:
 
     Example:
         >>> kinds().height
-        702
+        714
     """
     drawing = Drawing(
-        702,
+        714,
         "A map of attention. Queries, keys and values enter. The keys are scored for each"
         " query, the scores are masked and normalised to weights, the values are averaged"
         " under the weights, and the result is used in a model. Beside each stage stand"
@@ -250,7 +255,7 @@ def kinds() -> Drawing:
         if equation:
             drawing.text(14, y - 10, stage, anchor="start", bold=True)
             drawing.text(14, y + 12, equation, "muted", anchor="start")
-        top += height + 16
+        top += height + 14
     _pipeline(drawing, centres)
     return drawing
 

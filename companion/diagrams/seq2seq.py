@@ -172,7 +172,7 @@ def sutskever() -> Drawing:
         " from its last token to its first. The decoder starts from the last hidden"
         " state h and cell state c of each layer, reads the previous target tokens,"
         " “<bos> quatre vingt dix sept”, and predicts “quatre vingt dix sept <eos>”."
-        " It receives nothing else of the source.",
+        " It receives nothing else from the source.",
     )
     columns = [84 + 60 * number for number in range(7)]
     source, target = columns[:2], columns[2:]

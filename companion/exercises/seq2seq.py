@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from companion.exercises.exercise import Exercise, Inputs, normal
-from companion.exercises.search import NUCLEUS, SCORE
+from companion.exercises.search import BEAM_STEP, NUCLEUS, SCORE
 from companion.layers import recurrent
 
 
@@ -174,4 +174,10 @@ LOG_PROB = Exercise(
         "target size": "cross_entropy expects the vocabulary on axis 1: logits.mT is (b, vocabulary, t).",
     },
 )
-EXERCISES = {"1.1": REVERSE, "1.2": LOG_PROB, "1.3": SCORE, "1.4": NUCLEUS}
+EXERCISES = {
+    "1.1": REVERSE,
+    "1.2": LOG_PROB,
+    "1.3": SCORE,
+    "1.4": NUCLEUS,
+    "1.5": BEAM_STEP,
+}

@@ -1,6 +1,7 @@
 """The figures of a translation model on the test set."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -27,8 +28,8 @@ from companion.training.losses import (
 _MAX_LENGTH = 60
 _Rule = Callable[[Sequence[str]], bool]
 
-#: Of each rule the first test sentence without unknown words is shown: six lengths, a
-#: German compound, and a clause that has its verb at the end.
+#: For each rule the first test sentence without unknown words is shown. There are rules
+#: for six lengths, a German compound, and a clause that has its verb at the end.
 RULES: tuple[_Rule, ...] = (
     *((lambda words, n=n: len(words) == n) for n in (5, 7, 10, 13, 16, 25)),
     lambda words: len(words) <= 12 and max(map(len, words), default=0) >= 16,
@@ -109,7 +110,7 @@ def choose(sentences: Sequence[Sequence[str]]) -> list[int]:
             for index, words in enumerate(sentences)
             if index not in chosen and rule(words)
         )
-        chosen.extend(index for index in (next(fitting, None),) if index is not None)
+        chosen.extend(islice(fitting, 1))
     return chosen
 
 

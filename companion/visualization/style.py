@@ -19,19 +19,15 @@ LINES: Cycler[str, Any] = cycler(
 )
 #: Markers of curves.
 MARKERS: Cycler[str, Any] = cycler(marker=["o", "s", "^", "D", "v", "P", "X"])
+_STYLES = LINES + MARKERS
+_NAMED = ("Bahdanau", "Luong", "Transformer", "ConvS2S")
 #: The curves of models that occur in several chapters, which look the same in all of them.
 MODELS: dict[str, dict[str, Any]] = {
     "without attention": {"color": "#767676", "linestyle": "-", "marker": "*"},
-    **dict(
-        zip(
-            ("Bahdanau", "Luong", "Transformer", "ConvS2S"),
-            LINES + MARKERS,
-            strict=False,
-        )
-    ),
+    **dict(zip(_NAMED, _STYLES, strict=False)),
 }
 #: The curves of all other models, which never look like one of those.
-OTHERS: Cycler[str, Any] = (LINES + MARKERS)[len(MODELS) - 1 :].concat(
+OTHERS: Cycler[str, Any] = _STYLES[len(_NAMED) :].concat(
     cycler(color=["#882255", "#999933", "#332288", "#8C510A"])
     + cycler(linestyle=["-", "--", "-.", ":"])
     + cycler(marker=["<", ">", "h", "p"])

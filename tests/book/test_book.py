@@ -207,10 +207,11 @@ def test_a_planted_dead_link_is_found(planted, tmp_path):
     )
 
 
-def test_the_errata_lead_to_the_traps_of_every_chapter(html):
+def test_the_errata_lead_to_the_common_mistakes_of_every_chapter(html):
     links = Links((html / "book" / "errata.html").read_text("utf-8")).targets
-    chapters = [f"{path.name}#traps" for path in sorted(html.glob("book/[0-9]*.html"))]
-    assert [link for link in links if link.endswith("#traps")] == chapters
+    sections = [link for link in links if link.endswith(("#traps", "#common-mistakes"))]
+    chapters = [path.name for path in sorted(html.glob("book/[0-9]*.html"))]
+    assert [link.partition("#")[0] for link in sections] == chapters
 
 
 def test_the_map_leads_to_every_chapter(html):

@@ -269,8 +269,7 @@ def test_the_training_numbers_are_generated_again_exactly(live, task):
 
 
 def test_translations_and_weights_are_those_of_pytorch(live, task, models, content):
-    pairs = task.test_pairs[:: len(task.test_pairs) // SOME][:SOME]
-    assert len(pairs) == SOME
+    pairs = random.Random(0).sample(task.test_pairs, SOME)
     chosen = [pair.number for pair in pairs]
     found = live.evaluate(TRANSLATE, chosen)
     furthest = 0.0

@@ -170,6 +170,47 @@ def loops_attend(query, key, value):
     return torch.stack(rows)
 
 
+def loops_multi_head(x, z, W_Q, W_K, W_V, W_O, mask):
+    result = torch.zeros_like(x)
+    for head in range(len(W_Q)):
+        queries, keys, values = x @ W_Q[head], z @ W_K[head], z @ W_V[head]
+        for b, q in torch.cartesian_prod(
+            torch.arange(len(x)), torch.arange(x.shape[1])
+        ).tolist():
+            if mask[b, q].any():
+                context = functional.scaled_dot_product_attention(
+                    queries[b, q][None], keys[b][mask[b, q]], values[b][mask[b, q]]
+                )
+                row = torch.zeros(len(x), x.shape[1], 1)
+                row[b, q] = 1
+                result = result + row * (context @ W_O[head])
+    return result
+
+
+def concatenated_multi_head(x, z, W_Q, W_K, W_V, W_O, mask):
+    def projected(states, W):
+        together = states @ W.transpose(0, 1).flatten(1)
+        return together.unflatten(-1, (len(W), -1)).transpose(1, 2)
+
+    scores = projected(x, W_Q) @ projected(z, W_K).mT / math.sqrt(W_Q.shape[-1])
+    scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
+    heads = torch.nan_to_num(scores.softmax(-1)) @ projected(z, W_V)
+    return heads.transpose(1, 2).flatten(2) @ W_O.flatten(0, 1)
+
+
+def einsum_multi_head(x, z, W_Q, W_K, W_V, W_O, mask, scale=None, visible=None):
+    """Multi-head attention that mistakes can be written into."""
+    scale = scale or W_Q.shape[-1] ** -0.5
+    q, k, v = (
+        torch.einsum("bnd,hde->bhne", states, W)
+        for states, W in ((x, W_Q), (z, W_K), (z, W_V))
+    )
+    scores = torch.einsum("bhqe,bhke->bhqk", q, k) * scale
+    visible = mask[:, None] if visible is None else visible
+    weights = nan_to_num_softmax(scores, visible)
+    return torch.einsum("bhqk,bhke,hed->bqd", weights, v, W_O)
+
+
 def loops_mean(states, mask):
     return torch.stack(
         [
@@ -228,6 +269,12 @@ def added_nucleus(logits, top_p):
     ]
     outside = more_probable.sum(-1) >= top_p
     return logits + torch.zeros_like(logits).masked_fill(outside, -torch.inf)
+
+
+def sorted_beam_step(scores, log_probs, width):
+    extended = (scores.reshape(-1, 1) + log_probs).reshape(-1)
+    outside = extended.argsort(descending=True)[width:]
+    return extended.index_fill(0, outside, -torch.inf).reshape(log_probs.shape)
 
 
 def loops_gate(hidden, weights, value, f):
@@ -509,6 +556,7 @@ def loops_answer_loss(weights, document, answer):
         ("1.3", lambda p, n, a: p / torch.pow(n.float().add(5).div(6), a)),
         ("1.4", loops_nucleus),
         ("1.4", added_nucleus),
+        ("1.5", sorted_beam_step),
         ("2.1", loops_softmax),
         ("2.1", nan_to_num_softmax),
         ("2.1", masked_after_softmax),
@@ -533,6 +581,9 @@ def loops_answer_loss(weights, document, answer):
             "3.3",
             lambda x, y: (1 + (x[:, :, None] - y[:, None]).norm(dim=-1)).reciprocal(),
         ),
+        ("3.4", loops_multi_head),
+        ("3.4", concatenated_multi_head),
+        ("3.4", einsum_multi_head),
         ("5.1", loops_general),
         ("5.1", lambda q, k, W: q @ (k @ W.T).mT),
         ("5.2", linear_centre),
@@ -1299,6 +1350,42 @@ NEW = [
     ),
     ("3.3", lambda x, y: x - y, "both sides need a new axis"),
     ("3.3", lambda x, y: 1 / (1 + torch.cdist(y, x)), "axes are in a different order"),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, scale=7**-0.5),
+        "divided by √d; each head",
+    ),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, visible=~inputs[-1][:, None]),
+        "The mask is inverted",
+    ),
+    (
+        "3.4",
+        lambda *inputs: einsum_multi_head(*inputs, visible=inputs[-1]),
+        "mask[:, None]",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            z, x, W_Q, W_K, W_V, W_O, m
+        ),
+        "x and z are swapped",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            x, z, W_Q, W_K, W_K, W_O, m
+        ),
+        "that of the keys",
+    ),
+    (
+        "3.4",
+        lambda x, z, W_Q, W_K, W_V, W_O, m: concatenated_multi_head(
+            x, z, W_Q, W_K, W_V, W_O, m | ~m.any(-1, keepdim=True)
+        ),
+        "without a visible key gets the weights without a mask",
+    ),
     ("4.1", lambda h, w, a, f: torch.einsum("bk,bkv->bv", w, a), "gate is missing"),
     (
         "4.2",
@@ -1480,7 +1567,7 @@ def test_a_module_can_be_checked():
 @pytest.mark.parametrize("number", ["2.9", "", 2.1])
 def test_an_unknown_exercise_is_refused_with_the_known_ones(number):
     with pytest.raises(
-        ValueError, match=r"no exercise .* there are '1.1', .*'1.4', '2.1', .*'2.4'"
+        ValueError, match=r"no exercise .* there are '1.1', .*'1.5', '2.1', .*'2.4'"
     ):
         unwrap(check)(number, masked_softmax)
 

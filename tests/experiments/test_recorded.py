@@ -44,7 +44,7 @@ def test_all_models_translate_the_same_sentences():
 
 
 @pytest.mark.parametrize(
-    "experiment, name", [("multi30k", "nobody"), ("wmt", "gru"), ("..", "recorded")]
+    ("experiment", "name"), [("multi30k", "nobody"), ("wmt", "gru"), ("..", "recorded")]
 )
 def test_a_run_that_is_not_recorded_is_refused_with_those_that_are(experiment, name):
     with pytest.raises(ValueError, match=r"only .*multi30k/luong-general,"):

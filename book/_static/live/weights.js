@@ -80,10 +80,10 @@ const LIVE_MODEL = {
 "million",
 "milliard"
 ],
-"testNumbers": 1069,
+"testNumbers": 534,
 "exactMatch": {
-"withAttention": 0.9869,
-"withoutAttention": 0.1674
+"withAttention": 0.9813,
+"withoutAttention": 0.1629
 },
 "models": {
 "withAttention": {
