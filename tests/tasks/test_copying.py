@@ -1,5 +1,3 @@
-import json
-from importlib.resources import files
 from math import log2
 
 import pytest
@@ -108,15 +106,3 @@ def test_the_manual_has_one_line_a_text_and_is_long():
     texts = manual.texts()
     assert sum(map(len, texts)) > 300_000
     assert all(text == " ".join(text.split()) for text in texts)
-
-
-def test_the_recorded_runs_have_all_settings_of_a_run_and_none_is_there_twice():
-    recorded = json.loads(files("companion.tasks").joinpath("copying.json").read_text())
-    settings = ("pattern", "gap", "steps", "learning_rate", "seed")
-    for run in recorded["runs"]:
-        assert set(run) - {"history"} == {*settings, "validation", "test"}
-        assert all(0 < bits < 6 for bits in (*run["validation"], *run["test"]))
-    found = [tuple(run[name] for name in settings) for run in recorded["runs"]]
-    assert len(set(found)) == len(found)
-    for pattern in {run["pattern"] for run in recorded["runs"]}:
-        assert {(pattern, 1, 150, 0.02, seed) for seed in range(3)} <= set(found)
