@@ -37,26 +37,33 @@ class Copying:
 
     Args:
         train: the passages to train on.
-        test: the passages to measure on.
+        validation: the passages that are measured during training.
+        test: the passages for the final figures.
         gap: how many separators there are.
 
     Raises:
-        ValueError: the passages have different lengths or fewer than 2 characters,
-            there are none to train or to test on, or the gap is below 1.
+        ValueError: the passages have different lengths or fewer than 2 characters, one
+            of the three sets is empty, or the gap is below 1.
 
     Example:
-        >>> task = Copying(["abc", "bca"], ["cab"])
+        >>> task = Copying(["abc", "bca"], ["cab"], ["bac"])
         >>> task.characters.decode(task.collate(["abc"])[0])
         ['a', 'b', 'c', '<again>', 'a', 'b', 'c']
     """
 
-    def __init__(self, train: Sequence[str], test: Sequence[str], gap: int = 1):
-        if not train or not test:
+    def __init__(
+        self,
+        train: Sequence[str],
+        validation: Sequence[str],
+        test: Sequence[str],
+        gap: int = 1,
+    ):
+        if not train or not validation or not test:
             raise ValueError(
-                f"{len(train)} passages to train on and {len(test)} to test on: both "
-                f"need at least one"
+                f"{len(train)} passages for training, {len(validation)} for validation "
+                f"and {len(test)} for testing: each set needs at least one"
             )
-        lengths = {len(passage) for passage in (*train, *test)}
+        lengths = {len(passage) for passage in (*train, *validation, *test)}
         if len(lengths) != 1 or min(lengths) < 2:
             raise ValueError(
                 f"the passages must have one length, at least 2, not {sorted(lengths)}"
@@ -64,7 +71,8 @@ class Copying:
         check_positive(gap=gap)
         #: the vocabulary, which has the characters of the training passages, and ``SEPARATOR``
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])
-        self.train_passages, self.test_passages = train, test
+        self.train_passages = train
+        self.validation_passages, self.test_passages = validation, test
         self.length, self.gap = lengths.pop(), gap
 
     def collate(self, passages: Sequence[str]) -> Int[Tensor, "b n"]:
@@ -78,7 +86,7 @@ class Copying:
         """Train by the book's recipe, with batches of 8 in the seed's order.
 
         Returns:
-            A record every 50 steps, with the bits per character of the test set.
+            A record every 50 steps, with the bits per character of the validation set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -90,24 +98,33 @@ class Copying:
             batches,
             steps,
             learning_rate,
-            lambda model: self.bits_per_character(model)._asdict(),
+            lambda model: self.bits_per_character(
+                model, self.validation_passages
+            )._asdict(),
         )
 
-    def bits_per_character(self, model: nn.Module) -> BitsPerCharacter:
-        """The mean cross-entropy of test characters, in the original and in the copy.
+    def bits_per_character(
+        self, model: nn.Module, passages: Sequence[str] | None = None
+    ) -> BitsPerCharacter:
+        """The mean cross-entropy of characters, in the original and in the copy.
 
         The first character of a passage is left out, because nothing predicts it.
+
+        Args:
+            model: the language model to measure.
+            passages: those to measure it on; the test passages, if not given.
         """
+        passages = self.test_passages if passages is None else passages
         device, new, copied = next(model.parameters()).device, 0.0, 0.0
         with evaluating(model):
-            for tokens in batches_in_order(self.test_passages, self.collate, _AT_ONCE):
+            for tokens in batches_in_order(passages, self.collate, _AT_ONCE):
                 tokens = send_to_device(tokens, device)
                 logits = to_float32(model(tokens[:, :-1]))
                 nats = cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
                 bits = nats / log(2)  # (b, 2 length + gap − 1)
                 new += bits[:, : self.length - 1].sum().item()
                 copied += bits[:, -self.length :].sum().item()
-        count = len(self.test_passages)
+        count = len(passages)
         return BitsPerCharacter(
             new / (count * (self.length - 1)), copied / (count * self.length)
         )

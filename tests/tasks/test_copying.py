@@ -8,6 +8,7 @@ from companion.data import manual
 from companion.tasks import BitsPerCharacter, Copying
 
 TRAIN, TEST = ["abcab", "bbaca", "cabba"], ["ccaba", "abcbc"]
+VALIDATION = ["bcbca"]
 
 
 class Copier(nn.Module):
@@ -27,7 +28,7 @@ class Copier(nn.Module):
 
 @pytest.mark.parametrize("gap", [1, 3])
 def test_a_passage_is_followed_by_its_copy(gap):
-    task = Copying(TRAIN, TEST, gap)
+    task = Copying(TRAIN, VALIDATION, TEST, gap)
     tokens = task.collate(TRAIN[:2])
     assert tokens.shape == (2, 10 + gap)
     text = task.characters.decode(tokens[0])
@@ -35,7 +36,7 @@ def test_a_passage_is_followed_by_its_copy(gap):
 
 
 def test_bits_of_new_and_copied_characters():
-    task = Copying(TRAIN, TEST, gap=2)
+    task = Copying(TRAIN, VALIDATION, TEST, gap=2)
     words = len(task.characters)
     new, copied = task.bits_per_character(Copier(words, distance=7))
     assert new == pytest.approx(log2(words))
@@ -44,52 +45,55 @@ def test_bits_of_new_and_copied_characters():
 
 
 def test_bits_are_measured_without_dropout():
-    task = Copying(TRAIN, TEST)
+    task = Copying(TRAIN, VALIDATION, TEST)
     model = nn.Sequential(Copier(len(task.characters), distance=6), nn.Dropout(0.9))
     assert task.bits_per_character(model) == task.bits_per_character(model[0])
     assert model.training
 
 
-def test_the_history_has_the_bits_of_both_parts():
-    task = Copying(TRAIN, TEST)
+def test_the_history_has_the_validation_bits_of_both_parts():
+    task = Copying(TRAIN, VALIDATION, TEST)
     model = nn.Sequential(
         nn.Embedding(len(task.characters), 8), nn.Linear(8, len(task.characters))
     )
     record = task.train(model, steps=2)[-1]
-    assert BitsPerCharacter(record["new"], record["copied"]) == task.bits_per_character(
-        model
-    )
+    measured = task.bits_per_character(model, VALIDATION)
+    assert BitsPerCharacter(record["new"], record["copied"]) == measured
+    assert measured != task.bits_per_character(model)
 
 
 def test_passages_of_different_lengths_are_an_error():
     with pytest.raises(ValueError, match=r"one length, .* not \[4, 5\]"):
-        Copying(TRAIN, ["abca"])
+        Copying(TRAIN, VALIDATION, ["abca"])
+    with pytest.raises(ValueError, match=r"one length, .* not \[4, 5\]"):
+        Copying(TRAIN, ["abca"], TEST)
 
 
 @pytest.mark.parametrize("length", [0, 1])
 def test_passages_of_fewer_than_two_characters_are_an_error(length):
     """Nothing predicts the first character, so there must be a second."""
     with pytest.raises(ValueError, match=rf"at least 2, not \[{length}\]"):
-        Copying(["a" * length], ["b" * length])
+        Copying(["a" * length], ["c" * length], ["b" * length])
 
 
-def test_a_task_without_training_or_test_passages_is_an_error():
-    with pytest.raises(ValueError, match="0 passages to train on and 2 to test"):
-        Copying([], TEST)
-    with pytest.raises(ValueError, match="3 passages to train on and 0 to test"):
-        Copying(TRAIN, [])
+@pytest.mark.parametrize("empty", range(3))
+def test_a_task_with_an_empty_set_is_an_error(empty):
+    sets = [TRAIN, VALIDATION, TEST]
+    sets[empty] = []
+    with pytest.raises(ValueError, match=r"0 (passages )?for .*: each set needs"):
+        Copying(*sets)
 
 
 def test_no_separator_is_an_error():
     with pytest.raises(ValueError, match="gap must be at least 1, not 0"):
-        Copying(TRAIN, TEST, gap=0)
+        Copying(TRAIN, VALIDATION, TEST, gap=0)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("gap", ["1", None, 1.5])
 def test_a_gap_that_is_no_integer_is_an_error(gap):
     with pytest.raises(TypeError, match=f"gap must be an integer, not {gap!r}"):
-        Copying(TRAIN, TEST, gap)
+        Copying(TRAIN, VALIDATION, TEST, gap)
 
 
 def test_passages_are_whole_and_do_not_overlap():
