@@ -5,7 +5,7 @@
     python -m companion.tasks.bahdanau_study bahdanau.json
 
 trains every model of the study that the file lacks, and adds its figures. Without a file
-to begin with it takes about eight minutes on one CPU core. The package has the result,
+to begin with it takes about ten minutes on one CPU core. The package has the result,
 ``recorded("bahdanau")`` in :mod:`companion.tasks.studies`.
 """
 
