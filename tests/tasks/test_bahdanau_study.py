@@ -24,11 +24,15 @@ def test_the_recorded_runs_are_those_of_the_settings():
     settings, runs = bahdanau_study.settings(), recorded("bahdanau")
     for setting, run in zip(settings, runs, strict=True):
         assert setting.items() <= run.items()
-        assert set(run) - set(setting) == {"validation", "test"}
-        assert len(run["validation"]) == run["steps"] / 50
-        assert len(run["test"]) == len(lengths(run["model"]))
-        assert all(loss > 0 for loss in run["validation"])
-        assert all(0 <= match <= 1 for match in run["test"])
+        only = setting.get("only")
+        measured = {only} if only else {"validation", "test"}
+        assert set(run) - set(setting) == measured
+        losses, matches = run.get("validation", [1]), run.get("test", [1])
+        if not only:
+            assert len(losses) == run["steps"] / 50
+            assert len(matches) == len(lengths(run["model"]))
+        assert all(loss >= 0 for loss in losses)
+        assert all(0 <= match <= 1 for match in matches)
 
 
 def test_no_setting_is_there_twice():
@@ -99,3 +103,6 @@ def test_a_run_is_measured_as_it_is_recorded(monkeypatch, small):
     assert len(found["validation"]) == len(found["test"]) == 1
     assert found == bahdanau_study.measure(**setting, seed=0)
     assert found != bahdanau_study.measure(**setting, seed=1)
+    for only, digits in found.items():
+        last = [round(digits[-1], 3)]
+        assert bahdanau_study.measure(**setting, seed=0, only=only) == {only: last}
