@@ -13,13 +13,17 @@ from importlib.metadata import packages_distributions
 import pytest
 
 from companion.experiments.recorded import FOLDER
+from companion.tasks import studies
 from tests.conftest import ROOT
 
 MODULES = {
     path.relative_to(ROOT).as_posix() for path in (ROOT / "companion").rglob("*.py")
 }
 
-RUNS = {path.relative_to(ROOT).as_posix() for path in FOLDER.glob("*/*.json")}
+RUNS = {
+    path.relative_to(ROOT).as_posix()
+    for path in (*FOLDER.glob("*/*.json"), *studies.FOLDER.glob("*.json"))
+}
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
