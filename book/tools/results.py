@@ -27,19 +27,11 @@ teacher forcing::
     bag | bag of words
     ```
 
-``trials`` is for the runs that chose the options of a model: of each the perplexity on the validation set
-after every epoch. Their files are in a folder of their own, such as ``multi30k/transformer-trials``::
-
-    ```{trials} multi30k transformer
-    dropout-0.1 | dropout 0.1
-    ```
-
 All other figures are read, when the book is built, from the recorded runs of the package, such as
 ``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. ``results_folder`` sets another folder.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bleu_chart import Scores, bleu_chart
@@ -144,48 +136,16 @@ class Classifiers(Runs):
 
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """A row a model, with a column for each epoch."""
-        number = equal_lengths(rows)
+        lengths = [len(row.results[0]["history"]) for row in rows]
+        if set(lengths) != {lengths[0]}:
+            raise ValueError(f"the runs have not {lengths[0]} epochs each: {lengths}")
         head = (
             "model",
-            *(f"epoch {n}, validation" for n in range(1, number + 1)),
+            *(f"epoch {n}, validation" for n in range(1, lengths[0] + 1)),
             "test",
             "parameters",
         )
         return [head, *map(classifier, rows)]
-
-
-class Trials(Runs):
-    """The perplexity on the validation set after each epoch of one model, trained with several options."""
-
-    required_arguments = 2
-    columns = ("file", "trial")
-
-    @property
-    def folder(self) -> Path:
-        """Beside the model's own runs."""
-        return super().folder / f"{self.arguments[1]}-trials"
-
-    def model(self, file: str) -> str:
-        """The same in all rows."""
-        return self.arguments[1]
-
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row a trial, with a column for each epoch."""
-        number = equal_lengths(rows)
-        head = ("validation perplexity", *(f"epoch {n}" for n in range(1, number + 1)))
-        return [head, *map(trial, rows)]
-
-
-def equal_lengths(rows: list[Row]) -> int:
-    """The number of epochs of all rows.
-
-    Raises:
-        ValueError: they do not have the same.
-    """
-    lengths = [len(row.results[0]["history"]) for row in rows]
-    if set(lengths) != {lengths[0]}:
-        raise ValueError(f"the runs have not {lengths[0]} epochs each: {lengths}")
-    return lengths[0]
 
 
 def header(rows: list[Row]) -> tuple[str, ...]:
@@ -283,12 +243,6 @@ def classifier(row: Row) -> tuple[str, ...]:
     )
 
 
-def trial(row: Row) -> tuple[str, ...]:
-    """The perplexity of a trial, epoch by epoch."""
-    (result,) = row.results
-    return (row.name, *(f"{record['perplexity']:.2f}" for record in result["history"]))
-
-
 def validation(result: dict[str, Any]) -> list[str]:
     """Our accuracy on the validation set after each epoch, in bold what was selected."""
     history = result["history"]
@@ -317,5 +271,4 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_directive("perplexities", Perplexities)
     app.add_directive("epochs", Epochs)
     app.add_directive("classifiers", Classifiers)
-    app.add_directive("trials", Trials)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

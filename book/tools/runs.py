@@ -53,15 +53,6 @@ class Runs(SphinxDirective):
     def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
         """The cells of the table, its head first."""
 
-    @property
-    def folder(self) -> Path:
-        """Where the files of runs are."""
-        return Path(self.config.results_folder, self.arguments[0])
-
-    def model(self, file: str) -> str:
-        """The model whose run the first file of a row must hold."""
-        return file
-
     def check(self, result: dict[str, Any]) -> None:
         """Refuse a result that lacks what this table needs.
 
@@ -110,10 +101,9 @@ class Runs(SphinxDirective):
             raise ValueError(f"a row of {self.name} names {wanted}, not {cells[0]!r}")
         found = []
         for file in files:
-            path = self.folder / f"{file}.json"
+            path = Path(self.config.results_folder, self.arguments[0], f"{file}.json")
             self.env.note_dependency(str(path))
-            model = self.model(files[0])
-            found.append((str(path), self.read_file(path, model, name, published)))
+            found.append((str(path), self.read_file(path, files[0], name, published)))
         check_seeds(found)
         return Row(name, published, tuple(result for _, result in found))
 
