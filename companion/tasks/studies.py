@@ -58,9 +58,12 @@ def record(
         ValueError: other versions of Python or PyTorch began the file.
 
     Example:
-        >>> record(
-        ...     "squares.json", "Squares", [{"x": 2}, {"x": 3}], lambda x: {"square": x * x}
-        ... )  # doctest: +SKIP
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "squares.json"
+        ...     record(path, "Squares", [{"x": 3}], lambda x: {"square": x * x})
+        ...     json.loads(path.read_text("utf-8"))["runs"]
+        [{'x': 3, 'square': 9}]
     """
     path = Path(path)
     about = {
@@ -68,7 +71,9 @@ def record(
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-    found = json.loads(path.read_text("utf-8")) if path.exists() else about
+    found: dict[str, Any] = (
+        json.loads(path.read_text("utf-8")) if path.exists() else {**about}
+    )
     runs = found.pop("runs", [])
     if found != about:
         raise ValueError(f"{path} is of {found}, not of {about}: name another file")
