@@ -31,6 +31,7 @@ from companion.models.seq2seq import EncoderDecoder
 from companion.tasks.studies import record
 from companion.tasks.translation import TranslationTask
 
+#: What the study is about.
 TITLE = "Chapter 2: English numbers into French, and copies of two letters"
 #: The models that translate numbers.
 TRANSLATORS = (
@@ -43,6 +44,7 @@ TRANSLATORS = (
 COPIERS = ("additive", "location-sensitive")
 #: The shortest and longest targets for which exact match is measured: all lengths first.
 TRANSLATOR_LENGTHS = ((1, 27), (1, 4), (5, 8), (9, 12), (13, 16), (17, 20), (21, 27))
+#: The same for the sequences of letters.
 COPIER_LENGTHS = ((10, 40), (10, 14), (15, 19), (20, 25), (26, 32), (33, 40))
 _EMBEDDING, _HIDDEN, _ATTENTION = 32, 64, 32
 _SOURCE = 2 * _HIDDEN  # both directions

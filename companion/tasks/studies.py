@@ -71,7 +71,9 @@ def record(
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-    found = json.loads(path.read_text("utf-8")) if path.exists() else about
+    found: dict[str, Any] = (
+        json.loads(path.read_text("utf-8")) if path.exists() else {**about}
+    )
     runs = found.pop("runs", [])
     if found != about:
         raise ValueError(f"{path} is of {found}, not of {about}: name another file")
