@@ -43,9 +43,9 @@ def copying_task(gap: int = 1) -> Copying:
     articles = manual.texts()
     training = [text for number, text in enumerate(articles) if number % 10]
     validation, test = articles[10::20], articles[::20]
-    return Copying(
-        *(manual.passages(part, 128) for part in (training, validation, test)), gap
-    )
+    sets = (manual.passages(part, 128) for part in (training, validation, test))
+    training_passages, validation_passages, test_passages = sets
+    return Copying(training_passages, validation_passages, test_passages, gap)
 
 
 def pattern_layers(pattern: str) -> list[Attention]:
@@ -67,14 +67,15 @@ def pattern_layers(pattern: str) -> list[Attention]:
     def own() -> Attention:
         return PerHead(near(), near(), far(), far())
 
-    return {
+    layers: dict[str, list[Attention]] = {
         "dense": [CausalAttention(), CausalAttention()],
         "local": [near(), near()],
         "atrous": [far(), far()],
         "in turn": [far(), near()],
         "union": [both(), both()],
         "own heads": [own(), own()],
-    }[pattern]
+    }
+    return layers[pattern]
 
 
 def train(
