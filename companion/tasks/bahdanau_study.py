@@ -42,7 +42,7 @@ TRANSLATORS = (
 )
 #: The models that copy letters.
 COPIERS = ("additive", "location-sensitive")
-#: The shortest and longest targets for which exact match is measured: all lengths first.
+#: The shortest and longest targets for which exact match is measured, all lengths first.
 TRANSLATOR_LENGTHS = ((1, 27), (1, 4), (5, 8), (9, 12), (13, 16), (17, 20), (21, 27))
 #: The same for the sequences of letters.
 COPIER_LENGTHS = ((10, 40), (10, 14), (15, 19), (20, 25), (26, 32), (33, 40))
