@@ -29,6 +29,7 @@ from companion.training.losses import Record
 
 #: The names of the patterns.
 PATTERNS = ("dense", "local", "atrous", "in turn", "union", "own heads")
+#: What the study is about.
 TITLE = "Chapter 7: passages of 128 characters of Python's manual, and their copies"
 
 

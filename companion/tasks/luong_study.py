@@ -26,6 +26,7 @@ from companion.tasks.number_translation import short_numbers
 from companion.tasks.studies import record
 from companion.tasks.translation import TranslationTask
 
+#: What the study is about.
 TITLE = "Chapter 5: number words from English to French, and copies of two letters"
 #: The ranges by which exact match is split.
 RANGES = {
