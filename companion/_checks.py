@@ -5,7 +5,7 @@ docstring names no other.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -80,6 +80,14 @@ def check_fraction(fraction: float) -> None:
     check_real(fraction=fraction)
     if not 0 < fraction < 1:
         raise ValueError(f"fraction must lie between 0 and 1, but is {fraction}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Refuse a value that is none of the choices, and list them."""
+    possible = list(choices)
+    if value not in possible:
+        listed = ", ".join(map(repr, possible))
+        raise ValueError(f"{name} must be one of {listed}, not {value!r}")
 
 
 def check_seed(seed: int) -> None:
@@ -208,6 +216,33 @@ def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
         )
 
 
+def check_heads_divide(heads: int, key_value_heads: int) -> None:
+    """Refuse key–value heads that do not divide the query heads."""
+    check_positive(key_value_heads=key_value_heads)
+    if heads % key_value_heads:
+        raise ValueError(
+            f"{heads} heads cannot share {key_value_heads} key–value heads evenly"
+        )
+
+
+def check_even_features(name: str, x: Tensor) -> None:
+    """Refuse vectors that cannot be rotated in pairs of dimensions."""
+    if x.shape[-1] % 2:
+        raise ValueError(
+            f"the {name} has {x.shape[-1]} features, but a rotation needs pairs: an even "
+            f"number"
+        )
+
+
+def check_even_heads(d_model: int, heads: int) -> None:
+    """Refuse heads that cannot be rotated in pairs of dimensions."""
+    if d_model // heads % 2:
+        raise ValueError(
+            f"each of {heads} heads has {d_model} / {heads} = {d_model // heads} features, "
+            f"but a rotation needs pairs: an even number"
+        )
+
+
 def check_scores(scores: Tensor, mask: Tensor | None) -> None:
     """Refuse scores of no key, and a mask as :func:`check_mask` does."""
     if scores.shape[-1] == 0:
@@ -272,6 +307,15 @@ def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
     if not isinstance(attention, kind):
         raise TypeError(
             f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
+        )
+
+
+def check_keeps_keys(owner: nn.Module, attention: nn.Module, base: type) -> None:
+    """Refuse an attention (TypeError) that does not decode as its base class, with a cache of keys."""
+    if type(attention).extend is not base.extend:  # type: ignore[attr-defined]
+        raise TypeError(
+            f"{type(owner).__name__} cannot use {type(attention).__name__}, which does not "
+            f"decode with a cache of keys: use SinkAttention or another that does"
         )
 
 

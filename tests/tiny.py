@@ -48,6 +48,12 @@ EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
 STATES, RADIUS = 2 * ENCODER, 2
 
 
+def doubles(*sizes, seed=0):
+    """Normal random numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sizes, generator=generator, dtype=torch.float64)
+
+
 def spread(module, seed=0):
     generator = torch.Generator().manual_seed(seed)
     for parameter in module.double().parameters():

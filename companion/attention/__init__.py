@@ -34,6 +34,17 @@ from companion.attention.hard import (
     entropy,
     one_hot,
 )
+from companion.attention.linear import (
+    CausalLinearAttention,
+    LinearAttention,
+    LinearState,
+    chunked_linear_attention,
+    elu_features,
+    linear_attention,
+    parallel_linear_attention,
+    recurrent_linear_attention,
+)
+from companion.attention.linear_bias import ALiBi, LinearBias, alibi_slopes
 from companion.attention.local import LocalM, LocalP, LocalWindow, Location
 from companion.attention.multihead import MultiHeadAttention
 from companion.attention.per_head import PerHead
@@ -43,7 +54,9 @@ from companion.attention.pooling import (
     max_pooling,
     mean_pooling,
 )
+from companion.attention.query_key_norm import QueryKeyNorm
 from companion.attention.recording import record_weights
+from companion.attention.rotary import CacheRotary, Rotary, adjacent_pairs, rotate
 from companion.attention.scores import (
     MLP,
     Bilinear,
@@ -53,6 +66,7 @@ from companion.attention.scores import (
     HiddenDot,
     ScaledDot,
 )
+from companion.attention.sliding_window import SinkAttention, SlidingWindowAttention
 from companion.attention.sparse import (
     AtrousAttention,
     LocalAttention,
@@ -76,13 +90,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "ALiBi",
     "Additive",
     "AlignedQuestionAttention",
     "AtrousAttention",
     "Attention",
     "AttentionPooling",
     "Bilinear",
+    "CacheRotary",
     "CausalAttention",
+    "CausalLinearAttention",
     "Concat",
     "Cosine",
     "DenseSynthesizer",
@@ -97,6 +114,9 @@ __all__ = [
     "HalfAndHalf",
     "HardAttention",
     "HiddenDot",
+    "LinearAttention",
+    "LinearBias",
+    "LinearState",
     "LocalAttention",
     "LocalM",
     "LocalP",
@@ -107,9 +127,13 @@ __all__ = [
     "MultiHeadAttention",
     "PatternAttention",
     "PerHead",
+    "QueryKeyNorm",
     "RandomSynthesizer",
+    "Rotary",
     "SampledAttention",
     "ScaledDot",
+    "SinkAttention",
+    "SlidingWindowAttention",
     "SmoothLocationSensitive",
     "SparseAttention",
     "StraightThroughGumbel",
@@ -117,18 +141,26 @@ __all__ = [
     "TiledAttention",
     "UnconditionalSynthesizer",
     "additive_scores",
+    "adjacent_pairs",
+    "alibi_slopes",
     "attention_over_attention",
+    "chunked_linear_attention",
     "cosine_scores",
     "dot_product_attention",
+    "elu_features",
     "entropy",
     "last_pooling",
+    "linear_attention",
     "masked_softmax",
     "masks",
     "max_pooling",
     "mean_pooling",
     "one_hot",
+    "parallel_linear_attention",
     "pointer_sum",
     "record_weights",
+    "recurrent_linear_attention",
+    "rotate",
     "two_way_attention",
 ]
 

@@ -8,7 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_inputs, check_scores
+from companion._checks import (
+    check_causal,
+    check_heads_divide,
+    check_inputs,
+    check_scores,
+)
+from companion.attention.cache import KVCache
 
 
 def masked_softmax(
@@ -160,6 +166,59 @@ class Attention(nn.Module, ABC):
         """
         return self.attend(query, key, value, mask, query_position)[0]
 
+    def forward_grouped(
+        self,
+        query: Float[Tensor, "*b h q d"],
+        key: Float[Tensor, "*b g k e"],
+        value: Float[Tensor, "*b g k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b h q v"]:
+        """:meth:`forward`, where h/g query heads in turn share one key–value head.
+
+        Raises:
+            ValueError, TypeError: as :meth:`forward`; or g does not divide h.
+        """
+        key, value = repeat_heads(query, key), repeat_heads(query, value)
+        return self(query, key, value, mask, query_position)
+
+    def start(
+        self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
+    ) -> Any:
+        """The state of causal decoding before the first position.
+
+        The tensors of key and value show their sizes and their type, no more.
+
+        Raises:
+            ValueError: the attention is not causal.
+        """
+        check_causal(self, "step-by-step decoding")
+        return KVCache(key[..., :0, :], value[..., :0, :])
+
+    def extend(
+        self,
+        query: Float[Tensor, "b *h m d"],
+        key: Float[Tensor, "b *g m e"],
+        value: Float[Tensor, "b *g m v"],
+        state: Any,
+    ) -> tuple[Float[Tensor, "b *h m v"], Any]:
+        """The contexts of the next m positions, and the state after them.
+
+        The attention must be causal. By default the state is a KV cache; a mechanism that
+        needs less of the past keeps less.
+
+        Args:
+            query, key, value: of the next positions.
+            state: what ``start`` or the last call returned.
+        """
+        cache = state.extended(key, value)
+        context = self.forward_grouped(query, cache.key, cache.value)
+        return context, self.forget(cache)
+
+    def forget(self, cache: Any) -> Any:
+        """The part of a cache that later positions may attend to: by default all of it."""
+        return cache
+
     def extra_repr(self) -> str:
         """The settings, for ``print``."""
         return show_settings(self, *self.settings)
@@ -171,6 +230,32 @@ class Attention(nn.Module, ABC):
             for name, value in vars(self).items()
             if not getattr(value, "records_weights", False)
         }
+
+
+def repeat_heads(
+    query: Float[Tensor, "*b q d"], heads: Float[Tensor, "*c k e"]
+) -> Float[Tensor, "*b k e"]:
+    """Each key–value head once for every query head that it serves, in order.
+
+    ::
+
+        head i of the queries uses head ⌊i g / h⌋ of the g key–value heads
+
+    Args:
+        query: ``(*b, h, q, d)``.
+        heads: keys or values ``(*b, g, k, e)``.
+
+    Raises:
+        ValueError: g does not divide h.
+
+    Example:
+        >>> repeat_heads(torch.zeros(4, 1, 2), torch.arange(2.0).view(2, 1, 1)).flatten()
+        tensor([0., 0., 1., 1.])
+    """
+    if query.ndim < 3 or query.shape[-3] == heads.shape[-3]:
+        return heads
+    check_heads_divide(query.shape[-3], heads.shape[-3])
+    return heads.repeat_interleave(query.shape[-3] // heads.shape[-3], -3)
 
 
 def show_settings(module: nn.Module, *names: str) -> str:

@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import check_sequence
+from companion._checks import check_heads_divide, check_sequence
 from companion.attention import masks
 from companion.attention.functional import dot_product_attention
 from companion.attention.sparse import PatternAttention
@@ -49,3 +49,24 @@ class CausalAttention(PatternAttention):
             check_sequence(query, key, None, value)
             return dot_product_attention(query, key, value, causal=True)
         return super().forward(query, key, value, mask, query_position)
+
+    def forward_grouped(
+        self,
+        query: Float[Tensor, "*b h q d"],
+        key: Float[Tensor, "*b g k e"],
+        value: Float[Tensor, "*b g k v"],
+        mask: Bool[Tensor, "..."] | None = None,
+        query_position: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*b h q v"]:
+        """The contexts; of one new position without copying the shared keys and values.
+
+        The h/g heads that share keys become as many queries of one head: the last
+        position attends to every key, so they need no mask.
+        """
+        alone = mask is None and query_position is None and query.shape[-2] == 1
+        if not alone or query.shape[-3] == key.shape[-3]:
+            return super().forward_grouped(query, key, value, mask, query_position)
+        check_heads_divide(query.shape[-3], key.shape[-3])
+        *batch, heads, _, size = query.shape
+        rows = query.reshape(*batch, key.shape[-3], -1, size)  # (*b, g, h/g, d)
+        return dot_product_attention(rows, key, value).reshape(*batch, heads, 1, -1)

@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
 from companion._checks import check_last_positions, check_sequence
 from companion.attention import masks
-from companion.attention.kernels.block_masks import Order, find_blocks
+from companion.attention.kernels.block_masks import BLOCK, Order, find_blocks
 from companion.attention.masks import RuleFunction
 from companion.attention.sparse import PatternAttention, needs_definition
 
@@ -44,7 +44,9 @@ class FlexAttention(PatternAttention):
     rule, shape or mask; after 128 kernels PyTorch raises an error. A compiled model
     around it gets a graph break. There is no float64; on a GPU, at least 16 features are
     needed. As in :class:`~companion.attention.sparse.TiledAttention`, the definition is
-    used with a ``query_position``, under ``torch.func`` and in ``torch.export``.
+    used with a ``query_position``, under ``torch.func`` and in ``torch.export``; on a CPU
+    also for fewer than 128 keys, where the kernel of PyTorch 2.13 reads past the end of a
+    sequence on processors with AVX2.
 
     Args:
         rule, causal: as in :class:`~companion.attention.sparse.PatternAttention`.
@@ -83,6 +85,8 @@ class FlexAttention(PatternAttention):
         check_last_positions(queries, keys)
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
+            if keys < BLOCK:
+                return self.attend(query, key, value, mask)[0]
         query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
         mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
         context = self._attend(query, key, value, mask)

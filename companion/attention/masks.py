@@ -7,7 +7,7 @@ values: they can be compared, hashed, pickled and printed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -51,6 +51,21 @@ class causal(Rule):  # noqa: N801 - used as a function
 
 
 @dataclass(frozen=True)
+class anywhere(Rule):  # noqa: N801
+    """Each position attends to every position.
+
+    Example:
+        >>> anywhere()(torch.tensor(2), torch.arange(4))
+        tensor([True, True, True, True])
+    """
+
+    relative = True
+
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        return abs(i - j) >= 0
+
+
+@dataclass(frozen=True)
 class local(Rule):  # noqa: N801
     """Each position attends to its neighbours up to ``radius`` away: ``|i − j| ≤ radius``.
 
@@ -77,6 +92,59 @@ class local(Rule):  # noqa: N801
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return abs(i - j) <= self.radius
+
+
+@dataclass(frozen=True)
+class sliding_window(Rule):  # noqa: N801
+    """Each position attends to the last ``size`` positions: ``0 ≤ i − j < size``.
+
+    Args:
+        size: the number of positions, the query's own included.
+
+    Raises:
+        TypeError, ValueError: the size is not an integer, or is below 1.
+
+    Source: Beltagy et al. 2020, section 3.1, to one side.
+
+    Example:
+        >>> sliding_window(2)(torch.tensor(2), torch.arange(4))
+        tensor([False,  True,  True, False])
+    """
+
+    size: int
+    relative = True
+
+    def __post_init__(self) -> None:
+        check_positive(size=self.size)
+
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        return (j <= i) & (i - j < self.size)
+
+
+@dataclass(frozen=True)
+class first_positions(Rule):  # noqa: N801
+    """Each position attends to the first ``count`` positions: ``j < count``.
+
+    Args:
+        count: the number of positions.
+
+    Raises:
+        TypeError, ValueError: the count is not an integer, or is below 1.
+
+    Source: Xiao et al. 2024, section 3.2: attention sinks.
+
+    Example:
+        >>> first_positions(2)(torch.tensor(3), torch.arange(4))
+        tensor([ True,  True, False, False])
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        check_positive(count=self.count)
+
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        return j < self.count
 
 
 @dataclass(frozen=True)
@@ -235,6 +303,7 @@ def strided_local(stride: int) -> Rule:
     Deviation: the authors' code attends to one position fewer, which A⁽²⁾ contains; the
     union is the same.
     """
+    check_positive(stride=stride)
     return intersection(causal(), local(stride))
 
 
@@ -250,6 +319,7 @@ def strided_atrous(stride: int) -> Rule:
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
+    check_positive(stride=stride)
     return intersection(causal(), atrous(stride))
 
 
@@ -274,6 +344,7 @@ def strided(stride: int) -> Rule:
         >>> dense(strided(2), 6)[-1].int()
         tensor([0, 1, 0, 1, 1, 1], dtype=torch.int32)
     """
+    check_positive(stride=stride)
     return intersection(causal(), union(local(stride), atrous(stride)))
 
 
@@ -334,6 +405,30 @@ def fixed(stride: int, expressive: int = 1) -> Rule:
     )
 
 
+def sink_window(window: int, sinks: int) -> Rule:
+    """Each position attends to the last ``window`` positions and to the first ``sinks``.
+
+    ::
+
+        j ≤ i and (i − j < window or j < sinks)
+
+    Args:
+        window: the number of last positions, the query's own included.
+        sinks: the number of first positions.
+
+    Raises:
+        TypeError, ValueError: a number is not an integer, or is below 1.
+
+    Source: Xiao et al. 2024, section 3.2.
+
+    Example:
+        >>> dense(sink_window(2, 1), 5)[-1].int()
+        tensor([1, 0, 0, 1, 1], dtype=torch.int32)
+    """
+    check_positive(window=window, sinks=sinks)
+    return intersection(causal(), union(sliding_window(window), first_positions(sinks)))
+
+
 def dense(
     rule: RuleFunction,
     queries: int,
@@ -385,3 +480,28 @@ def visible_keys(
     """
     j = torch.arange(keys, device=query_position.device)
     return rule(query_position[..., None], j).expand(*query_position.shape, keys)
+
+
+def with_mask(
+    rule: RuleFunction,
+    mask: Bool[Tensor, "..."] | None,
+    query_position: Tensor,
+    shape: Sequence[int],
+) -> Bool[Tensor, "..."]:
+    """The rule and a mask as one mask for scores of this shape.
+
+    Args:
+        rule: which positions may attend to which.
+        mask: true where a query may attend to a key, of any shape that
+            :class:`~companion.attention.base.Attention` takes; or none.
+        query_position: the positions of the queries, integers ``(*b, q)``.
+        shape: of the scores, ``(*b, q, k)``.
+
+    Example:
+        >>> with_mask(causal(), torch.tensor([False, True]), torch.arange(2), (1, 2, 2)).int()
+        tensor([[[0, 0],
+                 [0, 1]]], dtype=torch.int32)
+    """
+    visible = visible_keys(rule, query_position, shape[-1])
+    visible = visible[(None,) * (len(shape) - visible.ndim)]
+    return visible if mask is None else visible & mask

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from companion._checks import (
+    check_heads_divide,
     check_kind,
     check_mask,
     check_positive,
@@ -15,7 +16,7 @@ from companion._checks import (
     check_size,
     head_size,
 )
-from companion.attention.base import Attention, show_settings
+from companion.attention.base import Attention, repeat_heads, show_settings
 from companion.attention.causal import CausalAttention
 from companion.attention.scores import ScaledDot
 
@@ -28,6 +29,10 @@ class MultiHeadAttention(nn.Module):
         MultiHead(Q, K, V) = [head_1; …; head_h] W_O
         head_i = attention(Q W_Q,i, K W_K,i, V W_V,i)
 
+    With fewer key–value heads than heads, several heads share the keys and values of one:
+    head i those of head ⌊i g / h⌋ of g. This is *grouped-query* attention, and with g = 1
+    *multi-query* attention. A KV cache is then h/g times smaller.
+
     The heads are one more batch axis, so all of them are one operation, and any
     :class:`~companion.attention.base.Attention` can be inside. Its parameters, if it has
     any, are the same for all heads.
@@ -39,15 +44,17 @@ class MultiHeadAttention(nn.Module):
         source_size: features of the source; ``d_model`` by default.
         d_k, d_v: features of a head's queries and keys, and of its values; each is
             ``d_model / heads`` by default.
+        key_value_heads: the number of heads of keys and values, g; by default h.
 
     Raises:
-        ValueError: a size is below 1, or ``d_model`` is not divisible by the number of
-            heads where that decides a size.
+        ValueError: a size is below 1, ``d_model`` is not divisible by the number of
+            heads where that decides a size, or g does not divide h.
         TypeError: a size is not an integer, or ``attention`` is no
             :class:`~companion.attention.base.Attention`.
 
     Source: Vaswani et al. 2017, section 3.2.2; ``W_Q``, ``W_K`` and ``W_V`` contain the
-    matrices of all heads side by side.
+    matrices of all heads side by side. Shazeer 2019 (g = 1) and Ainslie et al. 2023,
+    section 2.2.
     Deviation: the paper has no biases; ours are initialised to zero, as those of PyTorch's
     ``nn.MultiheadAttention``, so that the two can exchange their weights.
 
@@ -67,16 +74,19 @@ class MultiHeadAttention(nn.Module):
         source_size: int | None = None,
         d_k: int | None = None,
         d_v: int | None = None,
+        key_value_heads: int | None = None,
     ):
         super().__init__()
         source_size = d_model if source_size is None else source_size
         check_positive(d_model=d_model, heads=heads, source_size=source_size)
         d_k = head_size("d_k", d_k, d_model, heads)
         d_v = head_size("d_v", d_v, d_model, heads)
-        self.heads = heads
+        groups = heads if key_value_heads is None else key_value_heads
+        check_heads_divide(heads, groups)
+        self.heads, self.key_value_heads = heads, groups
         self.W_Q = nn.Linear(d_model, heads * d_k)
-        self.W_K = nn.Linear(source_size, heads * d_k)
-        self.W_V = nn.Linear(source_size, heads * d_v)
+        self.W_K = nn.Linear(source_size, groups * d_k)
+        self.W_V = nn.Linear(source_size, groups * d_v)
         self.W_O = nn.Linear(heads * d_v, d_model)
         self.attention = ScaledDot() if attention is None else attention
         check_kind(self, self.attention, Attention)
@@ -86,16 +96,17 @@ class MultiHeadAttention(nn.Module):
 
     def project(
         self, source: Float[Tensor, "*b k s"]
-    ) -> tuple[Float[Tensor, "*b h k d"], Float[Tensor, "*b h k v"]]:
+    ) -> tuple[Float[Tensor, "*b g k d"], Float[Tensor, "*b g k v"]]:
         """The keys and values of all heads, computed once for all queries."""
         check_size("source", source, self.W_K.in_features)
-        key, _ = self.attention.project(self._split(self.W_K(source)))
-        return key, self._split(self.W_V(source))
+        groups = self.key_value_heads
+        key, _ = self.attention.project(_split(self.W_K(source), groups))
+        return key, _split(self.W_V(source), groups)
 
     def weights(
         self,
         query: Float[Tensor, "*b q s"],
-        key: Float[Tensor, "*b h k d"],
+        key: Float[Tensor, "*b g k d"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b h q k"]:
@@ -105,13 +116,16 @@ class MultiHeadAttention(nn.Module):
             ValueError, TypeError: as :meth:`forward`.
         """
         mask, query_position = self._for_heads(query, key, mask, query_position)
-        return self.attention.weights(self._queries(query), key, mask, query_position)
+        queries = self._queries(query)
+        return self.attention.weights(
+            queries, repeat_heads(queries, key), mask, query_position
+        )
 
     def forward(
         self,
         query: Float[Tensor, "*b q s"],
-        key: Float[Tensor, "*b h k d"],
-        value: Float[Tensor, "*b h k v"],
+        key: Float[Tensor, "*b g k d"],
+        value: Float[Tensor, "*b g k v"],
         mask: Bool[Tensor, "..."] | None = None,
         query_position: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*b q s"]:
@@ -133,23 +147,54 @@ class MultiHeadAttention(nn.Module):
             TypeError: the mask is not boolean, or the positions are not integers.
         """
         mask, query_position = self._for_heads(query, key, mask, query_position)
-        context = self.attention(
-            self._queries(query), key, value, mask, query_position
-        )  # (*b, h, q, v)
-        return self.W_O(context.transpose(-3, -2).flatten(-2))  # (*b, q, s)
+        context = self._attend(self._queries(query), key, value, mask, query_position)
+        return self._join(context)
+
+    def start(self, source: Float[Tensor, "b n s"]) -> Any:
+        """The state of causal decoding before the first position.
+
+        Args:
+            source: any vectors of the right size, of which none is used; n may be 0.
+
+        Raises:
+            ValueError: the attention is not causal, or the source has another size.
+        """
+        return self.attention.start(*self.project(source[:, :0]))
+
+    def extend(
+        self, source: Float[Tensor, "b m s"], state: Any
+    ) -> tuple[Float[Tensor, "b m s"], Any]:
+        """The outputs of the next positions of a causal sequence, and the state after them.
+
+        Args:
+            source: the vectors of the next positions, which attend to themselves and to
+                those before.
+            state: what :meth:`start` or the last call returned.
+        """
+        context, state = self.attention.extend(
+            self._queries(source), *self.project(source), state
+        )
+        return self._join(context), state
 
     def extra_repr(self) -> str:
-        """The number of heads, for ``print``."""
-        return show_settings(self, "heads")
+        """The numbers of heads, for ``print``."""
+        if self.key_value_heads == self.heads:
+            return show_settings(self, "heads")
+        return show_settings(self, "heads", "key_value_heads")
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor | None
+    ) -> Float[Tensor, "*b h q v"]:
+        if self.key_value_heads == self.heads:
+            return self.attention(query, key, value, *others)
+        return self.attention.forward_grouped(query, key, value, *others)
+
+    def _join(self, context: Float[Tensor, "*b h q v"]) -> Float[Tensor, "*b q s"]:
+        return self.W_O(context.transpose(-3, -2).flatten(-2))
 
     def _queries(self, query: Float[Tensor, "*b q s"]) -> Float[Tensor, "*b h q d"]:
         check_size("query", query, self.W_Q.in_features)
-        return self._split(self.W_Q(query))
-
-    def _split(self, features: Float[Tensor, "*b n hd"]) -> Float[Tensor, "*b h n d"]:
-        *batch, size = features.shape
-        heads = features.view(*batch, self.heads, size // self.heads)  # (*b, n, h, d)
-        return heads.transpose(-3, -2)
+        return _split(self.W_Q(query), self.heads)
 
     def _for_heads(
         self,
@@ -159,7 +204,7 @@ class MultiHeadAttention(nn.Module):
         query_position: Tensor | None,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Mask and positions with an axis for the heads, unless they broadcast or have one."""
-        check_projected(query, key, self.heads)
+        check_projected(query, key, self.key_value_heads)
         if query_position is not None and query_position.ndim > 1:
             query_position = query_position.unsqueeze(-2)
         if isinstance(mask, Tensor) and mask.ndim <= query.ndim:
@@ -199,14 +244,16 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             TypeError: the attention inside is not scaled dot-product attention.
-            ValueError: the sizes of the heads are not ``d_model / heads``.
+            ValueError: the sizes of the heads are not ``d_model / heads``, or heads share
+                keys and values.
         """
         if type(self.attention) not in (ScaledDot, CausalAttention):
             raise TypeError(
                 f"to_torch needs ScaledDot, not {type(self.attention).__name__}"
             )
         d_model, source_size = self.W_O.out_features, self.W_K.in_features
-        if not self.W_K.out_features == self.W_V.out_features == d_model:
+        sizes = {linear.out_features for linear in (self.W_Q, self.W_K, self.W_V)}
+        if sizes != {d_model}:
             raise ValueError(
                 f"to_torch needs heads whose keys, and values, have {d_model} features "
                 f"together, not {self.W_K.out_features} and {self.W_V.out_features}"
@@ -219,6 +266,12 @@ class MultiHeadAttention(nn.Module):
             for parameter, theirs in _pairs(self, other):
                 theirs.copy_(parameter)
         return other
+
+
+def _split(features: Float[Tensor, "*b n hd"], heads: int) -> Float[Tensor, "*b h n d"]:
+    """The features of each head."""
+    *batch, size = features.shape
+    return features.view(*batch, heads, size // heads).transpose(-3, -2)
 
 
 def _pairs(

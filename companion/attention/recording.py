@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from companion.attention.base import Attention
 
-_METHODS = ("weights", "attend", "forward")
+_METHODS = ("weights", "attend", "forward", "forward_grouped")
 _lock = Lock()  # of the recorders of all modules
 
 
@@ -24,6 +24,12 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     A copy made inside the block, by ``deepcopy`` or ``torch.save``, is independent of the
     model and is not recorded. Blocks may overlap, also those of several threads: each
     collects every call while it is open, whichever thread makes it.
+
+    In decoding, each ``extend`` is one more call, with the weights of the new positions
+    over the cache; those of :class:`~companion.attention.rotary.Rotary` and of
+    :class:`~companion.attention.query_key_norm.QueryKeyNorm` are found at the attention
+    inside. :class:`~companion.attention.linear.CausalLinearAttention` decodes from sums,
+    without weights, so nothing is recorded.
 
     Args:
         model: a mechanism, or a module that holds some.
@@ -89,6 +95,7 @@ class _Recorder:
             "weights": weights,
             "attend": partial(Attention.attend, self.module),
             "forward": partial(Attention.forward, self.module),
+            "forward_grouped": partial(Attention.forward_grouped, self.module),
         }
         for method in methods.values():
             method.records_weights = True

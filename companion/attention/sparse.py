@@ -81,7 +81,7 @@ class PatternAttention(ScaledDot):
     ) -> Float[Tensor, "*b q k"]:
         """The softmax under the rule and the mask."""
         visible = self._visible(query, key, mask, query_position)
-        return super().weights(query, key, visible)
+        return super().weights(query, key, visible, query_position)
 
     def attend(
         self,
@@ -116,9 +116,7 @@ class PatternAttention(ScaledDot):
         position = query_positions(query, shape[-1], position)
         if 0 in shape:
             return mask
-        visible = masks.visible_keys(self.rule, position, shape[-1])
-        visible = visible[(None,) * (len(shape) - visible.ndim)]
-        return visible if mask is None else visible & mask
+        return masks.with_mask(self.rule, mask, position, shape)
 
 
 class TiledAttention(PatternAttention, ABC):

@@ -3,15 +3,14 @@
 ``step(token, state) -> DecoderStep`` is all that a search knows of a model.
 """
 
+from companion.attention.cache import KVCache, WindowCache, extend_cache
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses, StepFunction
 from companion.decoding.layout import for_inference
 from companion.decoding.sampling import greedy, sample
 from companion.decoding.state import (
     DecoderStep,
-    KVCache,
     Memory,
-    extend_cache,
     map_state,
     tensors,
 )
@@ -22,6 +21,7 @@ __all__ = [
     "KVCache",
     "Memory",
     "StepFunction",
+    "WindowCache",
     "beam_search",
     "extend_cache",
     "for_inference",

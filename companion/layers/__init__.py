@@ -8,10 +8,12 @@ from companion.layers.gated_convolution import (
     WeightNormLinear,
     scale_gradient,
 )
+from companion.layers.gated_feed_forward import SwiGLU
 from companion.layers.gru import ResetBeforeGRU, ResetBeforeGRUCell, pytorch_gru
 from companion.layers.positional_encoding import (
     ConcatenatedPositionalEncoding,
     LearnedPositionalEncoding,
+    NoPositionalEncoding,
     SinusoidalPositionalEncoding,
     sinusoids,
 )
@@ -24,7 +26,7 @@ from companion.layers.recurrent import (
     run_packed,
     source_mask,
 )
-from companion.layers.residual import PostNorm, PreNorm, Residual
+from companion.layers.residual import PostNorm, PreNorm, PreRMSNorm, Residual
 
 __all__ = [
     "BahdanauEncoder",
@@ -34,14 +36,17 @@ __all__ = [
     "FixedVectorEncoder",
     "GatedConvolution",
     "LearnedPositionalEncoding",
+    "NoPositionalEncoding",
     "NormalisedWeights",
     "PostNorm",
     "PreNorm",
+    "PreRMSNorm",
     "ResetBeforeGRU",
     "ResetBeforeGRUCell",
     "Residual",
     "ScaledEmbedding",
     "SinusoidalPositionalEncoding",
+    "SwiGLU",
     "WeightNormLinear",
     "deep_lstm",
     "pytorch_gru",

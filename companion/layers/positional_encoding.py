@@ -221,3 +221,24 @@ class LearnedPositionalEncoding(nn.Module):
         check_positions(embedded, first, self.embedding.num_embeddings)
         check_size("embedded", embedded, self.embedding.embedding_dim)
         return embedded + self.embedding(positions(embedded, first))
+
+
+class NoPositionalEncoding(nn.Module):
+    """Leaves each vector as it is: the model has no positions, or its attention has.
+
+    Source: Kazemnejad et al. 2023, who compare it with other encodings.
+
+    Example:
+        >>> embedded = torch.randn(2, 5, 8)
+        >>> NoPositionalEncoding()(embedded, first=3) is embedded
+        True
+    """
+
+    def forward(
+        self, embedded: Float[Tensor, "b n d"], first: _First = 0
+    ) -> Float[Tensor, "b n d"]:
+        """The vectors themselves.
+
+        ``first`` is as in :class:`SinusoidalPositionalEncoding`, and is not used.
+        """
+        return embedded

@@ -1,6 +1,7 @@
 """Residual connections around the sub-layers of a Transformer, with layer normalisation."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class Residual(nn.Module, ABC):
     def __init__(self, size: int, dropout: float):
         super().__init__()
         check_positive(size=size)
-        self.norm = nn.LayerNorm(size)
+        self.norm: Any = nn.LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
 
     @abstractmethod
@@ -107,3 +108,33 @@ class PreNorm(Residual):
     def final_norm(self) -> nn.Module:
         """One last LayerNorm."""
         return nn.LayerNorm(self.norm.normalized_shape)
+
+
+class PreRMSNorm(PreNorm):
+    """As :class:`PreNorm`, with the root mean square norm.
+
+    ::
+
+        x + Dropout(Sublayer(RMSNorm(x))),   RMSNorm(x) = g ∘ x / √(mean of x_i² + ε)
+
+    RMSNorm neither subtracts the mean nor adds a bias.
+
+    Args:
+        size, dropout: as of :class:`Residual`.
+
+    Source: Zhang and Sennrich 2019, equation (4); before each sub-layer as in Touvron et
+    al. 2023 (LLaMA), section 2.2. ε is 10⁻⁶.
+
+    Example:
+        >>> residual = PreRMSNorm(2, dropout=0.0)
+        >>> residual.pre_norm(torch.tensor([3.0, -4.0])).detach()
+        tensor([ 0.8485, -1.1314])
+    """
+
+    def __init__(self, size: int, dropout: float):
+        super().__init__(size, dropout)
+        self.norm = nn.RMSNorm(size, eps=1e-6)
+
+    def final_norm(self) -> nn.Module:
+        """One last RMSNorm."""
+        return nn.RMSNorm(self.norm.normalized_shape, eps=1e-6)

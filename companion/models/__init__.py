@@ -36,6 +36,7 @@ from companion.models.hierarchical import (
     sentence_masks,
 )
 from companion.models.language_model import LanguageModel
+from companion.models.llama import LlamaLayer
 from companion.models.luong import (
     InputFeedingDecoder,
     LuongDecoder,
@@ -114,6 +115,7 @@ __all__ = [
     "LSTMEncoder",
     "LSTMState",
     "LanguageModel",
+    "LlamaLayer",
     "LocationSensitiveDecoder",
     "LuongDecoder",
     "LuongEncoder",

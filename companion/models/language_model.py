@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from companion._checks import check_causal, check_prompt, stack_size
 from companion.data.vocabulary import PAD
-from companion.decoding.state import DecoderStep, KVCache
+from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.models.transformer import TransformerEncoderLayer
@@ -24,7 +24,8 @@ class LanguageModel(nn.Module):
 
     Every layer's attention must be causal by itself, such as
     :class:`~companion.attention.causal.CausalAttention` or
-    ``SparseAttention(radius, rate, causal=True)``. Positions are sinusoids.
+    ``SparseAttention(radius, rate, causal=True)``. What a layer keeps between two steps is
+    its attention's own affair: all keys and values, those of a window, or a matrix.
 
     The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
     model.start(prompt), max_length)``. Like every search, they give the model ``<bos>``
@@ -34,6 +35,10 @@ class LanguageModel(nn.Module):
     Args:
         vocabulary_size: number of tokens.
         layers: all with the same ``d_model``.
+        position: a module of :mod:`companion.layers.positional_encoding`; sinusoids by
+            default. Where the attentions know positions by themselves, such as
+            :class:`~companion.attention.rotary.Rotary`, it is
+            :class:`~companion.layers.positional_encoding.NoPositionalEncoding`.
 
     Raises:
         TypeError, ValueError: there is no layer, the layers have different sizes, an
@@ -49,13 +54,18 @@ class LanguageModel(nn.Module):
         torch.Size([1, 3, 11])
     """
 
-    def __init__(self, vocabulary_size: int, layers: Sequence[TransformerEncoderLayer]):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        layers: Sequence[TransformerEncoderLayer],
+        position: nn.Module | None = None,
+    ):
         super().__init__()
         d_model = stack_size([layer.d_model for layer in layers])
         for number, layer in enumerate(layers):
             check_causal(layer.attention.attention, f"layer {number}")
         self.embedding = ScaledEmbedding(vocabulary_size, d_model)
-        self.position = SinusoidalPositionalEncoding()
+        self.position = SinusoidalPositionalEncoding() if position is None else position
         self.layers: Any = nn.ModuleList(layers)
         self.norm = layers[-1].attention_residual.final_norm()
         self.output = nn.Linear(d_model, vocabulary_size)
@@ -67,7 +77,7 @@ class LanguageModel(nn.Module):
             x = layer(x)
         return self.output(self.norm(x))
 
-    def start(self, prompt: Int[Tensor, "b n"]) -> tuple[KVCache, ...]:
+    def start(self, prompt: Int[Tensor, "b n"]) -> tuple[Any, ...]:
         """The state after a prompt for each sentence; ``(b, 0)`` is none.
 
         Raises:
@@ -76,14 +86,14 @@ class LanguageModel(nn.Module):
         """
         check_prompt(prompt, PAD)
         x = self.embedding(prompt[:, :0])
-        state = tuple(KVCache(*layer.attention.project(x)) for layer in self.layers)
+        state = tuple(layer.attention.start(x) for layer in self.layers)
         return self.run(prompt, state)[1] if prompt.shape[1] else state
 
     def run(
-        self, tokens: Int[Tensor, "b n"], state: tuple[KVCache, ...]
-    ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[KVCache, ...]]:
+        self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
+    ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
         """The logits after each of ``tokens``, which follow those in the state."""
-        before = state[0].key.shape[-2]
+        before = state[0].seen
         x = self.position(self.embedding(tokens), before)  # (b, n, d)
         after = []
         for layer, past in zip(self.layers, state, strict=True):
@@ -91,7 +101,7 @@ class LanguageModel(nn.Module):
             after.append(past)
         return self.output(self.norm(x)), tuple(after)
 
-    def step(self, token: Int[Tensor, " b"], state: tuple[KVCache, ...]) -> DecoderStep:
-        """The logits after ``token``, computed from the cached keys and values."""
+    def step(self, token: Int[Tensor, " b"], state: tuple[Any, ...]) -> DecoderStep:
+        """The logits after ``token``, computed from the state."""
         logits, state = self.run(token[:, None], state)
         return DecoderStep(logits.squeeze(1), state, None)

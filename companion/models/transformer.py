@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from companion._checks import check_positive, stack_size
 from companion.attention.base import Attention
+from companion.attention.cache import KVCache, extend_cache
 from companion.attention.causal import CausalAttention
 from companion.attention.masks import causal, dense
 from companion.attention.multihead import MultiHeadAttention
-from companion.decoding.state import KVCache, Memory, extend_cache
+from companion.decoding.state import Memory
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.recurrent import source_mask
@@ -61,6 +62,8 @@ class TransformerEncoderLayer(nn.Module):
         dropout: dropout probability of the output of each sub-layer.
         attention: what each head computes; scaled dot-product attention by default.
         residual: ``PostNorm``, the paper's, or ``PreNorm``.
+        key_value_heads: number of heads of keys and values; by default as many as heads.
+        feed_forward: a network to use instead of the paper's, with a ``d_ff`` of its own.
 
     Raises:
         TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`.
@@ -82,11 +85,16 @@ class TransformerEncoderLayer(nn.Module):
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
+        key_value_heads: int | None = None,
+        feed_forward: nn.Module | None = None,
     ):
         super().__init__()
         self.d_model = d_model
-        self.attention = MultiHeadAttention(d_model, heads, attention)
-        self.feed_forward = FeedForward(d_model, d_ff)
+        self.attention = MultiHeadAttention(
+            d_model, heads, attention, key_value_heads=key_value_heads
+        )
+        default = feed_forward is None
+        self.feed_forward: Any = FeedForward(d_model, d_ff) if default else feed_forward
         self.attention_residual = residual(d_model, dropout)
         self.feed_forward_residual = residual(d_model, dropout)
 
@@ -108,15 +116,18 @@ class TransformerEncoderLayer(nn.Module):
         return self.feed_forward_residual.post_norm(x, hidden)
 
     def extend(
-        self, x: Float[Tensor, "b n d"], past: KVCache
-    ) -> tuple[Float[Tensor, "b n d"], KVCache]:
-        """The new vectors of the next positions, and the cache with their keys and values.
+        self, x: Float[Tensor, "b n d"], past: Any
+    ) -> tuple[Float[Tensor, "b n d"], Any]:
+        """The new vectors of the next positions, and the attention's state after them.
 
         The attention must be causal: the positions before are not computed again.
+
+        Args:
+            x: the vectors of the next positions.
+            past: the state before them, at first what ``attention.start`` returned.
         """
         query = self.attention_residual.pre_norm(x)
-        past = extend_cache(past, *self.attention.project(query))
-        attended = self.attention(query, *past)
+        attended, past = self.attention.extend(query, past)
         x = self.attention_residual.post_norm(x, attended)
         hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
         return self.feed_forward_residual.post_norm(x, hidden), past

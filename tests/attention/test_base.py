@@ -426,6 +426,23 @@ def test_a_parameter_is_reset_in_place_without_a_gradient():
     assert not torch.equal(parameter, before)
 
 
+# decoding
+
+
+@pytest.mark.parametrize(
+    "attention", [ScaledDot(), LocalAttention(2), PatternAttention(masks.strided(2))]
+)
+def test_decoding_needs_causal_attention(attention):
+    x = torch.zeros(1, 2, 3, 4)
+    with pytest.raises(
+        ValueError,
+        match=f"the {type(attention).__name__} of step-by-step decoding is not causal",
+    ):
+        attention.start(x, x)
+    with pytest.raises(ValueError, match="step-by-step decoding is not causal"):
+        MultiHeadAttention(8, 2, attention).start(torch.zeros(1, 3, 8))
+
+
 # print
 
 

@@ -9,6 +9,7 @@ from companion.attention import (
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    Rotary,
     ScaledDot,
     record_weights,
 )
@@ -113,3 +114,16 @@ def test_kernel_and_definition_refuse_the_same_batches(attention):
             call(query, key, value[:1])
     with pytest.raises(ValueError, match="query and key may differ only in length"):
         attention.weights(query, key[:1])
+
+
+@pytest.mark.parametrize("attention", [CausalAttention(), Rotary(CausalAttention())])
+@pytest.mark.parametrize("grad", [False, True])
+def test_decoding_needs_no_axis_for_heads(attention, grad):
+    x, _, value = inputs(9, 9, (2,))
+    with torch.set_grad_enabled(grad):
+        state, found = attention.start(x, value), []
+        for part, values in zip(x.split(2, 1), value.split(2, 1), strict=True):
+            context, state = attention.extend(part, part, values, state)
+            found.append(context)
+    close(torch.cat(found, 1), attention(x, x, value))
+    assert state.seen == 9

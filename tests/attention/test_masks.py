@@ -1,3 +1,4 @@
+import inspect
 import pickle
 
 import pytest
@@ -12,12 +13,14 @@ from companion.attention.masks import (
     causal,
     dense,
     difference,
+    first_positions,
     fixed,
     fixed_block,
     fixed_summary,
     intersection,
     local,
     same_block,
+    sliding_window,
     strided,
     strided_atrous,
     strided_local,
@@ -285,6 +288,16 @@ BUILDERS = [
 def test_a_size_below_one_is_an_error(build, size):
     with pytest.raises(ValueError, match=f"must be at least 1, not {size}"):
         build(size)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [first_positions, sliding_window, strided, strided_local, strided_atrous],
+)
+def test_an_error_names_an_argument_that_exists(rule):
+    (name,) = inspect.signature(rule).parameters
+    with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
+        rule(0)
 
 
 @pytest.mark.usefixtures("unchecked")

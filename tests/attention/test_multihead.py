@@ -21,6 +21,8 @@ from companion.attention import (
     FixedRandom,
     GumbelSoftmax,
     HiddenDot,
+    LinearAttention,
+    LinearBias,
     LocalAttention,
     LocalM,
     LocalP,
@@ -28,7 +30,9 @@ from companion.attention import (
     LocationSensitive,
     Mixture,
     MultiHeadAttention,
+    QueryKeyNorm,
     RandomSynthesizer,
+    Rotary,
     ScaledDot,
     SmoothLocationSensitive,
     SparseAttention,
@@ -71,6 +75,13 @@ INSIDE = {
     "sparse": lambda: SparseAttention(1, 1),
     "local-m": lambda: LocalM(Bilinear(HEAD, HEAD), 2),
     "local-p": lambda: LocalP(Bilinear(HEAD, HEAD), 2, HEAD),
+    "rotary": lambda: Rotary(ScaledDot()),
+    "rotary window": lambda: Rotary(LocalAttention(7)),
+    "linear bias": lambda: LinearBias(0.3),
+    "query-key norm": lambda: QueryKeyNorm(HEAD, ScaledDot()),
+    "query-key norm, rotary": lambda: QueryKeyNorm(HEAD, Rotary(ScaledDot())),
+    "linear": LinearAttention,
+    "linear, relu": lambda: LinearAttention(torch.relu),
 }
 
 

@@ -12,10 +12,13 @@ from torch.nn.utils import parametrize
 from companion.attention import (
     Additive,
     Attention,
+    CausalAttention,
+    CausalLinearAttention,
     GumbelSoftmax,
     HardAttention,
     LocationSensitive,
     MultiHeadAttention,
+    Rotary,
     ScaledDot,
     masked_softmax,
     record_weights,
@@ -268,6 +271,31 @@ def test_a_copy_of_a_parametrized_module_is_independent():
         torch.testing.assert_close(other(x), expected)
     torch.testing.assert_close(other(x), expected)
     assert maps == {"attention": []}
+
+
+# decoding
+
+
+def test_steps_are_recorded_where_their_weights_are_computed():
+    x = torch.randn(1, 3, 4)
+    found = {}
+    for attention in (CausalAttention(), Rotary(CausalAttention())):
+        with record_weights(attention) as maps:
+            state = attention.start(x, x)
+            for part in x.split([2, 1], 1):
+                _, state = attention.extend(part, part, part, state)
+        found |= {
+            name: [tuple(w.shape) for w in maps[name]] for name in maps if maps[name]
+        }
+    shapes = [(1, 2, 2), (1, 1, 3)]
+    assert found == {"": shapes, "attention": shapes}
+
+
+def test_decoding_from_sums_has_no_weights_to_record():
+    attention, x = CausalLinearAttention(), torch.randn(1, 3, 4)
+    with record_weights(attention) as maps:
+        attention.extend(x, x, x, attention.start(x, x))
+    assert maps == {"": []}
 
 
 # torch.compile

@@ -327,8 +327,8 @@ def test_bad_sizes_are_errors(make, message):
 
 @pytest.mark.usefixtures("unchecked")
 def test_queries_and_values_of_other_batches_are_an_error_in_a_table():
-    table = RandomSynthesizer(7)
-    queries, values = torch.randn(3, 7, 4), torch.randn(2, 7, 4)
+    table = RandomSynthesizer(7).double()
+    queries, values = torch.randn(3, 7, 4).double(), torch.randn(2, 7, 4).double()
     with pytest.raises(ValueError, match=r"\(3, 7, 4\) and \(2, 7, 4\)"):
         table(queries, values, values)
     close(table(queries[:1], values, values), table(values, values, values))

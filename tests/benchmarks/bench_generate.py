@@ -4,23 +4,16 @@ Both models have the same sizes and the same weights, and write the same tokens.
 may end a sentence early, so both take the same number of steps.
 """
 
-import sys
-
 import torch
+import transformers
 from measure import compare, setting
 from torch import Tensor, nn
+from transformers import MarianConfig, MarianMTModel
 
 from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import for_inference, greedy
 from companion.layers.positional_encoding import sinusoids
 from companion.models import Transformer, share_embeddings
-
-try:
-    import transformers
-    from transformers import MarianConfig, MarianMTModel
-except ImportError:
-    print("skipped, because it needs transformers: pip install 'companion[bench]'")
-    sys.exit()
 
 VOCABULARY, SOURCE, TOKENS = 8000, 20, 64
 #: d_model, heads, d_ff, layers; the goals for a batch of 1 and of 8.

@@ -8,17 +8,22 @@ from torch import nn
 
 from companion.attention import (
     Additive,
+    ALiBi,
     AttentionPooling,
+    CausalAttention,
+    CausalLinearAttention,
     Dot,
     HalfAndHalf,
     HardAttention,
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    SinkAttention,
+    SlidingWindowAttention,
     StraightThroughGumbel,
 )
 from companion.attention.masks import fixed
-from companion.layers import PreNorm
+from companion.layers import NoPositionalEncoding, PreNorm
 from companion.models import (
     ABCNN1,
     ABCNN2,
@@ -31,6 +36,7 @@ from companion.models import (
     GRUEncoder,
     HierarchicalAttention,
     LanguageModel,
+    LlamaLayer,
     PairClassifier,
     SelfAttentionEncoder,
     TransformerEncoderLayer,
@@ -120,6 +126,11 @@ def language_model():
     return LanguageModel(11, layers)
 
 
+def llama():
+    layers = [LlamaLayer(8, 4, 5, key_value_heads=2) for _ in range(2)]
+    return LanguageModel(11, layers, NoPositionalEncoding())
+
+
 ATTENTIONS = {
     **{
         name: mechanism(row.build, row.query_size, row.source_size)
@@ -133,6 +144,13 @@ ATTENTIONS = {
     ),
     "half and half": mechanism(lambda: HalfAndHalf(Dot()).eval(), caller=HardCaller),
     "pattern": mechanism(lambda: PatternAttention(fixed(2))),
+    "sliding window": mechanism(lambda: SlidingWindowAttention(2)),
+    "sinks": mechanism(lambda: SinkAttention(2, 1)),
+    "causal linear": mechanism(CausalLinearAttention),
+    "grouped-query": mechanism(
+        lambda: MultiHeadAttention(12, 6, CausalAttention(), key_value_heads=2), 12, 12
+    ),
+    "multi-head, ALiBi": mechanism(lambda: MultiHeadAttention(12, 3, ALiBi(3)), 12, 12),
     "multi-head": mechanism(lambda: MultiHeadAttention(12, 3), 12, 12),
     "multi-head, additive": mechanism(
         lambda: MultiHeadAttention(12, 3, Additive(4, 4, 5)), 12, 12
@@ -146,6 +164,7 @@ NETWORKS = {
         lambda: Classifier(SelfAttentionEncoder(11, 6, 2), pooling(6), 6, 2)
     ),
     "language model": one_text(language_model),
+    "llama": one_text(llama),
     "hierarchical": Subject(
         lambda: spread(HierarchicalAttention(11, 3, 4, 2)),
         lambda b, m, n: (tokens(11, b, m, n),),

@@ -29,13 +29,17 @@ from companion.attention import (
     FixedRandom,
     GumbelSoftmax,
     HiddenDot,
+    LinearAttention,
+    LinearBias,
     LocalAttention,
     LocalM,
     LocalP,
     Location,
     LocationSensitive,
     Mixture,
+    QueryKeyNorm,
     RandomSynthesizer,
+    Rotary,
     ScaledDot,
     SmoothLocationSensitive,
     SparseAttention,
@@ -103,6 +107,18 @@ MECHANISMS = {
     "local-p": Row(
         lambda: LocalP(Bilinear(11, 13), 7, 11), 11, 13, (SOFTMAX, SUM, PERMUTED)
     ),
+    # rotated in pairs of features
+    "rotary": Row(lambda: Rotary(ScaledDot()), 12, 12, (PERMUTED,)),
+    "rotary window": Row(
+        lambda: Rotary(LocalAttention(7)), 12, 12, (PERMUTED, COMPILED)
+    ),
+    "linear bias": Row(lambda: LinearBias(0.3), 11, 11, (PERMUTED,)),
+    "query-key norm": Row(lambda: QueryKeyNorm(11, ScaledDot()), 11, 11),
+    "query-key norm, rotary": Row(
+        lambda: QueryKeyNorm(12, Rotary(ScaledDot())), 12, 12, (PERMUTED,)
+    ),
+    "linear": Row(LinearAttention, 11, 11),
+    "linear, relu": Row(lambda: LinearAttention(torch.relu), 11, 11),
 }
 BATCHES = [(), (3,), (2, 3)]
 QUERIES, KEYS = 5, 7
@@ -263,6 +279,7 @@ POSITIONED = {
     "factorized random": lambda: FactorizedRandom(7, 2),
     "mixture": lambda: Mixture(Dot(), RandomSynthesizer(7)),
     "gumbel": lambda: GumbelSoftmax(RandomSynthesizer(7)).eval(),
+    "linear bias": lambda: LinearBias(0.3),
 }
 
 
@@ -521,7 +538,7 @@ def test_inputs_of_one_axis_are_an_error(row, attention):
     query, source = inputs(row)
     key, value = attention.project(source)
     for given in ((query[0, 0], key, value), (query, key[0, 0], value[0, 0])):
-        with pytest.raises(ValueError, match=r"\((11|13|17),\)"):
+        with pytest.raises(ValueError, match=r"\((11|12|13|17),\)"):
             attention(*given)
 
 

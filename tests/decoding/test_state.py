@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from companion.attention.cache import _Buffer
 from companion.decoding import KVCache, Memory, extend_cache, map_state, tensors
-from companion.decoding.state import _Buffer
 
 
 class Inner(NamedTuple):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from companion.layers import (
     ConcatenatedPositionalEncoding,
     LearnedPositionalEncoding,
+    NoPositionalEncoding,
     SinusoidalPositionalEncoding,
     sinusoids,
 )
@@ -302,3 +303,9 @@ def test_a_copy_or_a_file_holds_no_table():
     other = copy.deepcopy(position)
     assert other._known is None
     assert torch.equal(other(embedded), expected)
+
+
+def test_without_positions_nothing_changes():
+    embedded = torch.randn(2, 5, 8)
+    for first in (0, 3, torch.tensor([1, 4])):
+        assert NoPositionalEncoding()(embedded, first) is embedded

@@ -3,10 +3,17 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from companion.attention import (
+    ALiBi,
     AtrousAttention,
+    CacheRotary,
     CausalAttention,
+    CausalLinearAttention,
     LocalAttention,
     PatternAttention,
+    QueryKeyNorm,
+    Rotary,
+    SinkAttention,
+    SlidingWindowAttention,
     SparseAttention,
 )
 from companion.attention.masks import causal, strided
@@ -100,7 +107,25 @@ ATTENTIONS = {
     "atrous": lambda: AtrousAttention(2, causal=True),
     "sparse": lambda: SparseAttention(1, 3, causal=True),
     "strided": lambda: PatternAttention(strided(3), causal=True),
+    "rotary": lambda: Rotary(CausalAttention()),
+    "rotary window": lambda: Rotary(SinkAttention(2, 1)),
+    "rotary in the cache": lambda: CacheRotary(SlidingWindowAttention(2)),
+    "ALiBi": lambda: ALiBi(2),
+    "window": lambda: SlidingWindowAttention(2),
+    "window of one": lambda: SlidingWindowAttention(1),
+    "sinks": lambda: SinkAttention(2, 1),
+    "linear": lambda: CausalLinearAttention(chunk=2),
+    "rotary linear": lambda: Rotary(CausalLinearAttention()),
+    "norm": lambda: QueryKeyNorm(4, Rotary(CausalAttention())),
 }
+BOUNDED = (
+    "window",
+    "window of one",
+    "sinks",
+    "rotary window",
+    "rotary in the cache",
+)
+WITHOUT_CACHE = ("linear", "rotary linear")
 BOS, EOS = 1, 2
 
 
@@ -125,14 +150,28 @@ def test_steps_after_a_prompt_give_the_logits_of_one_pass(reader, length, grad):
     close(torch.stack(found, 1), reader(TOKENS)[:, length:])
 
 
-def test_a_step_computes_one_position(reader):
+def test_a_prompt_gives_the_state_of_its_tokens_stepwise():
+    """With sinks, positions in the cache are not those of one pass over the text."""
+    reader = model(*(CacheRotary(SinkAttention(2, 1)) for _ in range(2)))
+    at_once = reader.start(TOKENS)
+    state = reader.start(TOKENS[:, :0])
+    for token in TOKENS.unbind(1):
+        state = reader.step(token, state).state
+    for a, b in zip(tensors(at_once), tensors(state), strict=True):
+        close(a, b)
+
+
+def test_a_step_computes_one_position(request, reader):
     state, lengths = reader.start(TOKENS), []
     reader.output.register_forward_hook(
         lambda module, inputs, output: lengths.append(output.shape[1])
     )
     state = reader.step(TOKENS[:, 0], state).state
     assert lengths == [1]
-    assert [cache.key.shape[-2] for cache in state] == [8, 8]
+    assert [int(torch.as_tensor(layer.seen).max()) for layer in state] == [8, 8]
+    name = request.node.callspec.params["reader"]
+    if name not in (*BOUNDED, *WITHOUT_CACHE):
+        assert [cache.key.shape[-2] for cache in state] == [8, 8]
 
 
 def test_greedy_search_takes_the_most_probable_token_after_the_prompt(reader):

@@ -305,7 +305,8 @@ def test_padding_changes_neither_log_prob_nor_its_gradient(build):
 
 @pytest.mark.parametrize("how", ["bfloat16", "autocast"])
 def test_log_prob_is_summed_in_32_bits(how):
-    model = sutskever().to(torch.float32 if how == "autocast" else torch.bfloat16)
+    # not LSTMs, which oneDNN lacks in bfloat16 on older processors
+    model = cho().to(torch.float32 if how == "autocast" else torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
         found = model.log_prob(SOURCE, WHOLE)
         logits = model(SOURCE, WHOLE[:, :-1])

@@ -1,0 +1,254 @@
+"""Rotary position embeddings (Su et al. 2021): scores that depend on the distance i − j."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from companion._checks import (
+    check_above_zero,
+    check_even_features,
+    check_keeps_keys,
+    check_positive,
+    check_same_features,
+    query_positions,
+)
+from companion.attention.base import Attention
+from companion.attention.prepared import Prepared
+from companion.attention.query_key_norm import QueryKeyNorm
+
+
+def rotate(
+    x: Float[Tensor, "*b n d"], position: Int[Tensor, "..."], base: float = 10000.0
+) -> Float[Tensor, "*b n d"]:
+    """Each vector, rotated pair by pair of its dimensions by angles that grow with its position.
+
+    ::
+
+        (x_2t, x_2t+1) ← (x_2t cos mθ_t − x_2t+1 sin mθ_t,
+                          x_2t sin mθ_t + x_2t+1 cos mθ_t),   θ_t = base^(−2t/d)
+
+    where m is the position. The norm of a vector does not change, and the dot product of
+    two rotated vectors depends on the difference of their positions alone.
+
+    Args:
+        x: the vectors, of an even number of features. float64 is kept; all else is
+            computed in float32 and returned in its own type.
+        position: integers ``(n,)``, or with axes that broadcast to the leading axes of x.
+        base: 10,000 in the paper. A larger base makes the slow pairs slower.
+
+    Raises:
+        ValueError: the number of features is odd, or the base is not finite and above 0.
+
+    Source: Su et al. 2021, equations (15) and (34).
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+        >>> rotate(x, torch.tensor([0, 1]))
+        tensor([[1.0000, 0.0000],
+                [0.5403, 0.8415]])
+    """
+    check_even_features("vector", x)
+    check_above_zero(base=base)
+    return _rotated(x, *_cos_and_sin(x, position, base))
+
+
+def _cos_and_sin(
+    x: Float[Tensor, "*b n d"], position: Int[Tensor, "..."], base: float
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of each pair's angle, ``(…, n, d/2)``, in float32 at least."""
+    exact = torch.promote_types(x.dtype, torch.float32)
+    size = x.shape[-1]
+    even = torch.arange(0, size, 2, dtype=exact, device=x.device)
+    angle = position.to(exact)[..., None] * base ** (-even / size)
+    return angle.cos(), angle.sin()
+
+
+def _rotated(
+    x: Float[Tensor, "*b n d"], cos: Tensor, sin: Tensor
+) -> Float[Tensor, "*b n d"]:
+    """Each pair of dimensions, rotated by its angle."""
+    first, second = x[..., 0::2], x[..., 1::2]
+    pairs = torch.stack([first * cos - second * sin, first * sin + second * cos], -1)
+    return pairs.flatten(-2).to(x.dtype)
+
+
+class Rotary(Prepared):
+    """Rotary position embeddings: queries and keys are rotated by their positions, values are not.
+
+    ::
+
+        e_ij = score(R_i q_i, R_j k_j),   with dot products  q_iᵀ R_(j−i) k_j
+
+    R_m rotates pairs of dimensions, see :func:`rotate`. Because R_iᵀ R_j = R_(j−i), the
+    score of a dot product depends on the distance and not on the two positions.
+
+    In decoding (:meth:`extend`) a key is rotated once, by its position in the text, and
+    then kept, so no step rotates earlier keys again.
+
+    Args:
+        attention: what is computed with the rotated queries and keys, such as
+            ``CausalAttention()``, with a score made of dot products.
+        base: 10,000 in the paper.
+
+    Raises:
+        ValueError: queries and keys differ in their number of features, or it is odd; the
+            base is not finite and above 0; or there are more queries than keys and no
+            ``query_position``.
+        TypeError: ``attention`` is no attention, or is a
+            :class:`~companion.attention.query_key_norm.QueryKeyNorm`, which belongs
+            outside; or the base is no number.
+
+    Source: Su et al. 2021 (RoFormer), section 3.2, equations (14) to (16), (34).
+    Deviation: code for Llama rotates dimension t together with t + d/2 instead of 2t with
+    2t + 1. :func:`adjacent_pairs` converts its matrices.
+
+    Example:
+        >>> from companion.attention import CausalAttention
+        >>> attention, x = Rotary(CausalAttention()), torch.randn(1, 6, 8)
+        >>> attention(x, x, x).shape
+        torch.Size([1, 6, 8])
+    """
+
+    settings = ("base",)
+
+    def __init__(self, attention: Attention, base: float = 10000.0):
+        super().__init__(attention)
+        if isinstance(attention, QueryKeyNorm):
+            raise TypeError(
+                "Rotary cannot contain QueryKeyNorm: after a rotation, its gains make scores "
+                "depend on absolute positions. Norm first: QueryKeyNorm(size, Rotary(...))"
+            )
+        check_above_zero(base=base)
+        self.base = base
+        self.uses_query_position = self.uses_key_position = True
+
+    def prepare(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*c k e"],
+        query_position: Int[Tensor, "..."] | None,
+    ) -> tuple[Float[Tensor, "*b q d"], Float[Tensor, "*c k e"]]:
+        """Query and key, each rotated by its position; the first key is at position 0."""
+        check_same_features(query, key)
+        check_even_features("query", query)
+        i = query_positions(query, key.shape[-2], query_position)
+        j = torch.arange(key.shape[-2], device=key.device)
+        return rotate(query, i, self.base), rotate(key, j, self.base)
+
+    def extend(
+        self,
+        query: Float[Tensor, "b *h m d"],
+        key: Float[Tensor, "b *g m e"],
+        value: Float[Tensor, "b *g m v"],
+        state: Any,
+    ) -> tuple[Float[Tensor, "b *h m v"], Any]:
+        """The contexts of the next positions; the state has their keys, rotated."""
+        check_same_features(query, key)
+        check_even_features("query", query)
+        position = next_positions(query, state.seen)
+        turn = _cos_and_sin(query, position, self.base)  # the same for both
+        query, key = _rotated(query, *turn), _rotated(key, *turn)
+        return self.attention.extend(query, key, value, state)
+
+
+class CacheRotary(Rotary):
+    """Rotary position embeddings by the position in the cache instead of in the text.
+
+    With a cache of constant size, such as that of
+    :class:`~companion.attention.sliding_window.SinkAttention`, no distance is then larger
+    than the cache, however long the text: a model never meets a distance that it was not
+    trained on. The keys are kept unrotated and rotated at every step. Until the cache
+    forgets its first key, all is as with :class:`Rotary`; after that, the positions of a
+    long prompt are computed one after the other.
+
+    Args:
+        attention, base: as of :class:`Rotary`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Rotary`; or the attention keeps no keys while
+            decoding, as :class:`~companion.attention.linear.CausalLinearAttention`.
+
+    Source: Xiao et al. 2024 (StreamingLLM), section 3.2.
+
+    Example:
+        >>> from companion.attention import SinkAttention
+        >>> attention, x = CacheRotary(SinkAttention(window=4, sinks=1)), torch.randn(1, 9, 8)
+        >>> context, cache = attention.extend(x, x, x, attention.start(x, x))
+        >>> cache.key.shape
+        torch.Size([1, 4, 8])
+    """
+
+    def __init__(self, attention: Attention, base: float = 10000.0):
+        super().__init__(attention, base)
+        check_keeps_keys(self, attention, Attention)
+
+    def extend(
+        self,
+        query: Float[Tensor, "b *h m d"],
+        key: Float[Tensor, "b *g m e"],
+        value: Float[Tensor, "b *g m v"],
+        state: Any,
+    ) -> tuple[Float[Tensor, "b *h m v"], Any]:
+        """The contexts of the next positions, as if they came one by one."""
+        lengths, contexts = self._lengths(key, value, state), []
+        parts = (x.split(lengths, -2) for x in (query, key, value))
+        for q, k, v in zip(*parts, strict=True):
+            context, state = Attention.extend(self, q, k, v, state)
+            contexts.append(context)
+        return torch.cat(contexts, -2), state
+
+    def _lengths(
+        self,
+        key: Float[Tensor, "b *g m e"],
+        value: Float[Tensor, "b *g m v"],
+        state: Any,
+    ) -> list[int]:
+        """How many positions to compute at once: first those that fit the cache, then single ones."""
+        new = key.shape[-2]
+        if new < 2:
+            return [new]
+        cache = state.extended(key, value)
+        forgotten = cache.key.shape[-2] - self.forget(cache).key.shape[-2]
+        single = max(0, forgotten - 1)  # the last position of a part may make it forget
+        return [new - single, *single * [1]]
+
+
+def next_positions(x: Tensor, seen: int | Tensor) -> Int[Tensor, "..."]:
+    """The positions of vectors ``(b, …, m, d)`` after ``seen`` earlier ones, or ``(b,)`` of them."""
+    new = torch.arange(x.shape[-2], device=x.device)
+    if not isinstance(seen, Tensor):
+        return seen + new
+    return seen.view(-1, *(1,) * (x.ndim - 2)) + new
+
+
+def adjacent_pairs(
+    weight: Float[Tensor, "hd ..."], heads: int
+) -> Float[Tensor, "hd ..."]:
+    """A projection for rotations of dimensions t and t + d/2, converted for those of 2t and 2t + 1.
+
+    The order of the dimensions of queries and keys makes no difference to their dot
+    products, if it is the same for both. Values are not rotated, and need no conversion.
+
+    Args:
+        weight: the matrix or bias of the queries or keys of all heads, ``(h d, …)``.
+        heads: the number of heads in it.
+
+    Raises:
+        TypeError, ValueError: ``heads`` is not an integer, is below 1, or does not divide
+            the rows into heads of even size.
+
+    Example:
+        >>> adjacent_pairs(torch.tensor([0, 1, 2, 3, 10, 11, 12, 13.0]), heads=2)
+        tensor([ 0.,  2.,  1.,  3., 10., 12., 11., 13.])
+    """
+    check_positive(heads=heads)
+    if weight.shape[0] % (2 * heads):
+        raise ValueError(
+            f"{weight.shape[0]} rows are not {heads} heads of an even size, which a "
+            f"rotation of pairs needs"
+        )
+    rows = weight.unflatten(0, (heads, -1))  # (h, d, …)
+    halves = rows.unflatten(1, (2, -1))  # (h, 2, d/2, …)
+    return halves.transpose(1, 2).flatten(0, 2)
