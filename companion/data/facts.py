@@ -13,12 +13,18 @@ The facts depend on the installed Babel: version 2.18 contains CLDR 47.
 import random
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import product
 from typing import NamedTuple
 
-from companion._checks import check_fraction, check_positive, check_seed, needs_extra
+from companion._checks import (
+    check_fraction,
+    check_integers,
+    check_positive,
+    check_seed,
+    needs_extra,
+)
 
 with needs_extra("book"):
     from babel import Locale
@@ -167,6 +173,125 @@ def questions(
     ]
 
 
+def widespread(known: Sequence[Fact], count: int) -> list[Fact]:
+    """The facts about the languages that are spoken in the most territories.
+
+    Languages whose name has more than one word, in English or in French, are left out.
+
+    Args:
+        known: the facts to choose from.
+        count: the number of languages.
+
+    Raises:
+        TypeError: the count is not an integer.
+        ValueError: it is below 1, there are not as many languages, or one has no name
+            in English or in French.
+
+    Example:
+        >>> sorted({fact.language for fact in widespread(facts(), 4)})
+        ['ar', 'en', 'es', 'fr']
+    """
+    check_positive(count=count)
+    spoken = defaultdict[str, set[str]](set)
+    for fact in known:
+        if _has_one_word(fact.language):
+            spoken[fact.language].add(fact.territory)
+    if len(spoken) < count:
+        raise ValueError(f"there are {len(spoken)} languages, not {count}")
+    chosen = sorted(spoken, key=lambda code: (-len(spoken[code]), code))[:count]
+    return [fact for fact in known if fact.language in chosen]
+
+
+def lists(
+    about: Sequence[Fact], lengths: Sequence[int], count: int, seed: int
+) -> list[Question]:
+    """Documents on the languages of four territories, and questions that list languages.
+
+    Each of the four territories speaks another language. The question asks where one of
+    several languages is spoken. Exactly one of them is spoken in one of the territories;
+    which word of the question decides can only be found by reading the document. All
+    languages are equally likely to be asked about. Each marker occurs once.
+
+    Args:
+        about: the facts, whose languages have names of one word and are spoken in at
+            least four territories each, as those of :func:`widespread`.
+        lengths: the numbers of languages that a question may list, all equally likely.
+        count: the number of questions.
+        seed: for all random choices; at least 0.
+
+    Raises:
+        TypeError: the count, the seed or a length is not an integer.
+        ValueError: the count is below 1, the seed is negative, there is no length or one
+            below 1, there are too few languages or territories, or the name of a
+            language is missing or has several words.
+
+    Example:
+        >>> (asked,) = lists(widespread(facts(), 8), [3], count=1, seed=0)
+        >>> len(asked.question)
+        9
+    """
+    check_positive(count=count)
+    check_seed(seed)
+    if not lengths:
+        raise ValueError("lengths is empty: give the number of languages of a list")
+    for length in lengths:
+        check_integers(**{"each of lengths": length})
+    spoken = defaultdict[str, list[Fact]](list)
+    for fact in about:
+        spoken[fact.language].append(fact)
+    needed = len(MARKERS) + max(lengths) - 1
+    if len(spoken) < needed or min(lengths) < 1:
+        raise ValueError(
+            f"lists of {min(lengths)} to {max(lengths)} languages need at least one "
+            f"language each, and {needed} in all, but there are {len(spoken)}"
+        )
+    for code, found in spoken.items():
+        if not _has_one_word(code):
+            raise ValueError(f"the name of the language {code} has more than one word")
+        if len({fact.territory for fact in found}) < len(MARKERS):
+            raise ValueError(
+                f"the language {code} is spoken in fewer than {len(MARKERS)} of the "
+                f"territories"
+            )
+    generator = random.Random(seed)
+    return [_list(spoken, generator.choice(lengths), generator) for _ in range(count)]
+
+
+def _list(
+    spoken: Mapping[str, Sequence[Fact]], length: int, generator: random.Random
+) -> Question:
+    """One question that lists so many languages; the first fact is the answer."""
+    number = len(MARKERS)
+    while True:
+        languages = generator.sample(sorted(spoken), number + length - 1)
+        corners = [generator.choice(spoken[code]) for code in languages[:number]]
+        if _different(corners):
+            break
+    described = dict(zip(generator.sample(MARKERS, number), corners, strict=True))
+    sentences = [
+        generator.choice(_STATEMENTS[1])
+        .format(marker=marker, name=_language(_ENGLISH, fact.language)[0])
+        .split()
+        for marker, fact in described.items()
+    ]
+    document = [
+        word
+        for sentence in generator.sample(sentences, number)
+        for word in (*sentence, ".")
+    ]
+    asked = [languages[0], *languages[number:]]
+    names = [_language(_FRENCH, code)[0] for code in generator.sample(asked, length)]
+    words = [*names[:-1], "ou", names[-1]] if length > 1 else names
+    territories = tuple(described[marker].territory for marker in MARKERS)
+    return Question(
+        tuple(document),
+        (BLANK, ":", "on", "y", "parle", *words),
+        next(iter(described)),
+        MARKERS,
+        territories,
+    )
+
+
 # The candidates for each of the three other corners of a square.
 _Square = tuple[list[Fact], ...]
 
@@ -242,11 +367,27 @@ def _clauses(
     return (*first.split(), conjunction, *second.split())
 
 
+def _has_one_word(language: str) -> bool:
+    """Whether its name is one word, in English and in French."""
+    return all(len(_language(locale, language)) == 1 for locale in (_ENGLISH, _FRENCH))
+
+
+def _language(locale: Locale, language: str) -> list[str]:
+    """The words of a language's name in lower case.
+
+    Raises:
+        ValueError: it has no name.
+    """
+    if not (name := locale.languages.get(language)):
+        raise ValueError(f"{language!r} has no name as a language in {locale.language}")
+    return _words(name)
+
+
 def _names(locale: Locale, currency: str, language: str) -> list[list[str]]:
     """The words of both names in lower case; empty if one of them has no name."""
     names = [locale.currencies.get(currency), locale.languages.get(language)]
-    return (
-        [re.findall(r"\w+", name.lower()) for name in names if name]
-        if all(names)
-        else []
-    )
+    return [_words(name) for name in names if name] if all(names) else []
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"\w+", name.lower())

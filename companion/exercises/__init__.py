@@ -8,6 +8,7 @@ from companion.exercises import (
     hard,
     hierarchical,
     luong,
+    modern,
     seq2seq,
     sparse,
     synthesizer,
@@ -27,6 +28,7 @@ _EXERCISES = {
     **synthesizer.EXERCISES,
     **hierarchical.EXERCISES,
     **attention_over_attention.EXERCISES,
+    **modern.EXERCISES,
 }
 
 

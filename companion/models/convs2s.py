@@ -123,6 +123,8 @@ class ConvS2SDecoderLayer(nn.Module):
         sum_scale: the factor s of each sum of two terms. The paper's equation (1) has 1,
             the authors' code √½, which keeps the variance; there it is also the factor
             of v_j.
+        attends: whether the layer attends to the source. One that does not has no W_d
+            and W_c, and returns h (table 5 of the paper compares such models).
 
     Raises:
         TypeError: a size is not an integer.
@@ -149,15 +151,18 @@ class ConvS2SDecoderLayer(nn.Module):
         width: int,
         dropout: float = 0.1,
         sum_scale: float = 1.0,
+        attends: bool = True,
     ):
         super().__init__()
         check_positive(embedding_size=embedding_size)
         check_above_zero(sum_scale=sum_scale)
-        self.sum_scale = sum_scale
+        self.sum_scale, self.attends = sum_scale, attends
+        self.embedding_size = embedding_size
         self.block = GatedConvolution(size, width, dropout)
-        self.W_d = WeightNormLinear(size, embedding_size)
-        self.W_c = WeightNormLinear(embedding_size, size)
-        self.attention = Dot()
+        if attends:
+            self.W_d = WeightNormLinear(size, embedding_size)
+            self.W_c = WeightNormLinear(embedding_size, size)
+            self.attention = Dot()
 
     def forward(
         self,
@@ -169,12 +174,14 @@ class ConvS2SDecoderLayer(nn.Module):
         """The outputs; and the last k − 1 inputs, the next call's ``before``."""
         padded = torch.cat([before, inputs], 1)  # (b, k − 1 + t, d)
         hidden = self.block(inputs, padded)
+        last = padded[:, inputs.shape[1] :]
+        if not self.attends:
+            return hidden, last
         query = self.sum_scale * (self.W_d(hidden) + embedded)  # (b, t, e)
         key, value, mask = memory
         mask = None if mask is None else mask[:, None]  # (b, 1, k)
         context = self.attention(query, key, value, mask)
-        outputs = self.sum_scale * (hidden + self.W_c(context))
-        return outputs, padded[:, inputs.shape[1] :]
+        return self.sum_scale * (hidden + self.W_c(context)), last
 
 
 class ConvS2SState(NamedTuple):
@@ -199,8 +206,8 @@ class ConvS2SDecoder(SequenceDecoder):
 
     In training all positions are computed at once. In decoding each layer keeps its
     last k − 1 inputs, so that a step costs the same however many tokens came before.
-    The gradient with respect to z is divided by the number of layers, each of which
-    attends to z; that with respect to e is not.
+    The gradient with respect to z is divided by the number of layers that attend to z;
+    that with respect to e is not.
 
     Without gradients, steps compute each normalised weight once, until the next
     ``start``. Start again after a change of the parameters: a change in the middle of a
@@ -215,8 +222,8 @@ class ConvS2SDecoder(SequenceDecoder):
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: a size is below 1, there is no layer, or the layers do not fit each
-            other or ``embedding_size``; or dropout is 1.
+        ValueError: a size is below 1, there is no layer, none attends, or the layers do
+            not fit each other or ``embedding_size``; or dropout is 1.
 
     Source: Gehring et al. 2017, sections 3.2 to 3.4.
 
@@ -240,8 +247,10 @@ class ConvS2SDecoder(SequenceDecoder):
     ):
         super().__init__()
         size = stack_size([layer.block.size for layer in layers])
-        check_token_size(embedding_size, [layer.W_d.out_features for layer in layers])
+        check_token_size(embedding_size, [layer.embedding_size for layer in layers])
         check_same_scale([layer.sum_scale for layer in layers])
+        self._attending = sum(layer.attends for layer in layers)
+        check_positive(attending_layers=self._attending)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
@@ -268,7 +277,7 @@ class ConvS2SDecoder(SequenceDecoder):
         """
         check_source(states, mask, self.embedding.embedding_dim)
         self._search_weights = NormalisedWeights()
-        key = scale_gradient(states, 1 / len(self.layers))
+        key = scale_gradient(states, 1 / self._attending)
         m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
         value = self.layers[0].sum_scale * (key + embedded)
         memory = Memory(key, m * (1 / m).sqrt() * value, mask)

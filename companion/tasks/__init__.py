@@ -18,11 +18,13 @@ from companion.tasks.digit_pretraining import (
     digit_of_each_region,
     pretrain_encoder,
 )
+from companion.tasks.letter_copying import two_letters
 from companion.tasks.number_translation import (
     LENGTH_RANGES,
     exact_match_by_length,
     exact_match_table,
     luong_general,
+    narrow_transformer,
     short_numbers,
 )
 from companion.tasks.text_classification import (
@@ -64,10 +66,12 @@ __all__ = [
     "exact_match_by_length",
     "exact_match_table",
     "luong_general",
+    "narrow_transformer",
     "predict",
     "predict_logits",
     "pretrain_encoder",
     "short_numbers",
     "start_captions",
     "translate",
+    "two_letters",
 ]

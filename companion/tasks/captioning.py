@@ -102,14 +102,25 @@ class Captioning:
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
         """
-        validation = _in_order(self.validation)
         return recipe.train(
             CaptionerTrace(captioner),
             loss,
             self.batches(batch_size=64, seed=0),
             steps,
             learning_rate,
-            lambda model: loss_and_perplexity(model, validation, SoftAttentionLoss()),
+            lambda _: self.validation_loss(captioner),
+        )
+
+    def validation_loss(self, captioner: nn.Module) -> Record:
+        """The loss per word of the validation captions, given the words before it.
+
+        A captioner with hard attention attends to the most probable region.
+
+        Returns:
+            ``held_out_loss`` and ``perplexity``.
+        """
+        return loss_and_perplexity(
+            CaptionerTrace(captioner), _in_order(self.validation), SoftAttentionLoss()
         )
 
     def batches(self, batch_size: int, seed: int) -> Shuffled:

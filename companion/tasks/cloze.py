@@ -54,25 +54,39 @@ def answer_loss(reader: nn.Module, batch: ClozeBatch) -> Loss:
 
 
 class Cloze:
-    """Questions to train and test on, and the accuracy of readers on them.
+    """Questions to train on, to validate and to test with, and the accuracy of readers.
 
     It depends on no reader. A reader is called with documents and questions, and
     returns the weights of the document's positions, as
     :class:`~companion.models.attention_readers.Reader` does.
 
     Args:
-        train: the questions to train on.
-        test: the questions to measure the accuracy on.
+        train: the questions to train on; their words are the vocabulary.
+        validation: the questions to watch the accuracy on, and to choose
+            hyperparameters by.
+        test: the questions for the final accuracy.
+
+    Example:
+        >>> question = Question(("a", "b"), ("x",), "a", ("a", "b"), ("", ""))
+        >>> task = Cloze([question], [question], [question])
+        >>> task.collate([question]).document
+        tensor([[4, 5]])
     """
 
-    def __init__(self, train: Sequence[Question], test: Sequence[Question]):
+    def __init__(
+        self,
+        train: Sequence[Question],
+        validation: Sequence[Question],
+        test: Sequence[Question],
+    ):
         #: the vocabulary of documents and questions
         self.words = Vocabulary.of(
             text
             for question in train
             for text in (question.document, question.question)
         )
-        self.training_questions, self.test_questions = train, test
+        self.training_questions = train
+        self.validation_questions, self.test_questions = validation, test
 
     def collate(self, questions: Sequence[Question]) -> ClozeBatch:
         """A batch of these questions.
@@ -111,7 +125,7 @@ class Cloze:
         """Train by the book's recipe, with batches of 32 in the seed's order.
 
         Returns:
-            A record every 50 steps, with the accuracy on the test set.
+            A record every 50 steps, with the accuracy on the validation set.
 
         Raises:
             ValueError, FloatingPointError: as :func:`companion.training.recipe.train`.
@@ -125,18 +139,28 @@ class Cloze:
             batches,
             steps,
             learning_rate,
-            lambda reader: {"accuracy": self.accuracy(reader)},
+            lambda reader: {
+                "accuracy": self.accuracy(reader, self.validation_questions)
+            },
         )
 
-    def accuracy(self, reader: nn.Module) -> float:
-        """The fraction of test questions whose most probable candidate is the answer.
+    def accuracy(
+        self, reader: nn.Module, questions: Sequence[Question] | None = None
+    ) -> float:
+        """The fraction of questions whose most probable candidate is the answer.
+
+        Args:
+            reader: from documents and questions to the weights of the documents'
+                positions.
+            questions: by default the test questions.
 
         Raises:
-            ValueError: there are no test questions.
+            ValueError: there are no questions.
         """
+        asked = self.test_questions if questions is None else questions
         device, correct = next(reader.parameters()).device, 0
         with evaluating(reader):
-            for batch in batches_in_order(self.test_questions, self.collate, _AT_ONCE):
+            for batch in batches_in_order(asked, self.collate, _AT_ONCE):
                 batch = send_to_device(batch, device)
                 weights = reader(batch.document, batch.question)
                 scores = pointer_sum(weights, batch.document, batch.candidates)
@@ -144,4 +168,4 @@ class Cloze:
                 correct += int(
                     (batch.candidates.gather(-1, best) == batch.answer).sum()
                 )
-        return correct / len(self.test_questions)
+        return correct / len(asked)

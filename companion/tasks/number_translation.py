@@ -1,6 +1,7 @@
-"""Translation of number words: the task, baseline and table of chapters 5, 6 and 11."""
+"""Translation of number words: the task, models and table of chapters 5, 6 and 11."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -8,8 +9,16 @@ from torch import nn
 from companion._checks import check_positive
 from companion.attention.scores import Bilinear
 from companion.data import numbers
+from companion.layers.positional_encoding import SinusoidalPositionalEncoding
+from companion.layers.residual import PostNorm, PreNorm
 from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
+from companion.models.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from companion.tasks.translation import TranslationTask
 
 #: The ranges of French words by which exact match is split. No number below a billion
@@ -53,6 +62,49 @@ def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
         LuongEncoder(len(task.source), 32, 64, layers=1),
         LuongDecoder(len(task.target), 32, 64, Bilinear(64, 64), layers=1),
     )
+
+
+def narrow_transformer(
+    task: TranslationTask,
+    residual: type[PostNorm | PreNorm] = PostNorm,
+    position: Callable[[], nn.Module] = SinusoidalPositionalEncoding,
+    layers: int = 2,
+    d_model: int = 64,
+    seed: int = 0,
+) -> EncoderDecoder:
+    """A small Transformer for number words: four heads, no dropout.
+
+    With the default parts it is the paper's.
+
+    Args:
+        task: has the two vocabularies.
+        residual: where each sub-layer normalises.
+        position: makes the position encoding, one for each side.
+        layers: of the encoder, and of the decoder.
+        d_model: the dimensions of a token's vector; the feed-forward layers have four times
+            as many.
+        seed: the random seed of the initialisation.
+    """
+    torch.manual_seed(seed)
+    shape: dict[str, Any] = {
+        "d_model": d_model,
+        "heads": 4,
+        "d_ff": 4 * d_model,
+        "dropout": 0.0,
+    }
+    encoder = TransformerEncoder(
+        len(task.source),
+        [TransformerEncoderLayer(**shape, residual=residual) for _ in range(layers)],
+        0.0,
+        position(),
+    )
+    decoder = TransformerDecoder(
+        len(task.target),
+        [TransformerDecoderLayer(**shape, residual=residual) for _ in range(layers)],
+        0.0,
+        position(),
+    )
+    return EncoderDecoder(encoder, decoder)
 
 
 def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float]:

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from companion.attention import record_weights
 from companion.data.batching import Batch
-from companion.decoding import beam_search, greedy, map_state, sample, tensors
+from companion.decoding import Memory, beam_search, greedy, map_state, sample, tensors
 from companion.layers import (
     GatedConvolution,
     LearnedPositionalEncoding,
@@ -133,6 +133,56 @@ def test_the_embedding_and_positions_of_padding_do_not_matter(model):
         1e3  # the second sentence has two words
     )
     close(model(SOURCE, TARGET)[1], before)
+
+
+# Layers that do not attend
+
+
+def partly_attending(*attends):
+    return ConvS2SDecoder(
+        5,
+        3,
+        LearnedPositionalEncoding(16, 3),
+        [ConvS2SDecoderLayer(3, 4, 3, dropout=0.0, attends=one) for one in attends],
+        dropout=0.0,
+    ).double()
+
+
+def test_a_layer_that_does_not_attend_is_its_block():
+    torch.manual_seed(0)
+    layer = ConvS2SDecoderLayer(3, 4, 3, dropout=0.0, attends=False)
+    x, before = torch.randn(2, 5, 4), torch.randn(2, 2, 4)
+    source = Memory(torch.randn(2, 6, 3), torch.randn(2, 6, 3), None)
+    output, last = layer(x, before, torch.randn(2, 5, 3), source)
+    padded = torch.cat([before, x], 1)
+    close(output, layer.block(x, padded))
+    close(last, padded[:, -2:])
+    assert {name.partition(".")[0] for name, _ in layer.named_parameters()} == {"block"}
+
+
+def test_it_computes_what_a_layer_does_whose_context_is_zero():
+    torch.manual_seed(0)
+    partly, whole = partly_attending(True, False), partly_attending(True, True)
+    whole.load_state_dict(partly.state_dict(), strict=False)
+    nn.init.zeros_(whole.layers[1].W_c.g)
+    z, e = torch.randn(2, 3, 7, 3).double()
+    mask = SOURCE != 0
+    states = [decoder.start(z, e, mask) for decoder in (partly, whole)]
+    close(partly(TARGET, states[0]), whole(TARGET, states[1]))
+
+
+@pytest.mark.parametrize("attends", [(True, False, False), (True, False, True)])
+def test_the_gradient_is_divided_by_the_number_of_attending_layers(attends):
+    decoder = partly_attending(*attends)
+    z = torch.randn(3, 7, 3).double().requires_grad_()
+    key = decoder.start(z, torch.zeros_like(z), SOURCE != 0).memory.key
+    key.sum().backward()
+    close(z.grad, torch.full_like(z, 1 / sum(attends)))
+
+
+def test_a_decoder_that_never_attends_is_an_error():
+    with pytest.raises(ValueError, match="attending_layers must be at least 1, not 0"):
+        partly_attending(False, False)
 
 
 # The receptive field

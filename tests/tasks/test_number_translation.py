@@ -2,11 +2,13 @@ import pytest
 import torch
 
 from companion.data import numbers
+from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm
 from companion.tasks import (
     LENGTH_RANGES,
     exact_match_by_length,
     exact_match_table,
     luong_general,
+    narrow_transformer,
     short_numbers,
 )
 
@@ -100,3 +102,21 @@ def test_the_table_has_each_seed_and_the_mean_of_each_length():
 def test_a_number_of_words_that_is_no_integer_is_an_error(most_words):
     with pytest.raises(TypeError, match=f"must be an integer, not {most_words!r}"):
         short_numbers(most_words)
+
+
+def test_the_parts_of_a_narrow_transformer_are_those_that_are_named(french):
+    model = narrow_transformer(
+        french, PreNorm, lambda: LearnedPositionalEncoding(9, 16), layers=3, d_model=16
+    )
+    assert len(model.encoder.layers) == len(model.decoder.layers) == 3
+    assert model.encoder.position is not model.decoder.position
+    assert model.encoder.position.embedding.weight.shape == (9, 16)
+    kinds = {type(part) for part in model.modules()}
+    assert PreNorm in kinds
+    assert PostNorm not in kinds
+    first, again, other = (
+        narrow_transformer(french, d_model=16, seed=seed) for seed in (0, 0, 1)
+    )
+    weights = [next(one.parameters()) for one in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])

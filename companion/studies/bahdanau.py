@@ -2,24 +2,20 @@
 
 ::
 
-    python -m companion.tasks.bahdanau_study bahdanau.json
+    python -m companion.studies bahdanau bahdanau.json
 
-trains every model of the study that the file lacks, and adds its figures. Without a file
-to begin with it takes about ten minutes on one CPU core. The package has the result,
-``recorded("bahdanau")`` in :mod:`companion.tasks.studies`.
+trains all models in about ten minutes on one CPU core. The package has the result,
+``companion.studies.recorded("bahdanau")``.
 """
 
-import random
-from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import torch
 
+from companion._checks import check_choice
 from companion.attention.additive import Additive, LocationSensitive
 from companion.data import numbers
-from companion.data.numbers import Pair
 from companion.layers.recurrent import BahdanauEncoder, FixedVectorEncoder
 from companion.models.bahdanau import (
     BahdanauDecoder,
@@ -28,7 +24,8 @@ from companion.models.bahdanau import (
     StateAndWordDecoder,
 )
 from companion.models.seq2seq import EncoderDecoder
-from companion.tasks.studies import record
+from companion.studies.recording import grid
+from companion.tasks.letter_copying import two_letters
 from companion.tasks.translation import TranslationTask
 
 #: What the study is about.
@@ -61,25 +58,6 @@ def french_numbers() -> TranslationTask:
     return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
 
 
-def two_letters() -> TranslationTask:
-    """The task of copying sequences of two letters: 5 to 25 in training, up to 40 in the test."""
-
-    def pairs(count: int, shortest: int, longest: int, seed: int) -> Iterator[Pair]:
-        generator = random.Random(seed)
-        for number in range(count):
-            length = generator.randint(shortest, longest)
-            letters = tuple(generator.choices("ab", k=length))
-            yield Pair(number, letters, letters)
-
-    training = [*pairs(20_000, 5, 25, seed=0)]
-    seen = {pair.source for pair in training}
-    return TranslationTask(
-        training,
-        validation=[p for p in pairs(1_000, 10, 25, seed=1) if p.source not in seen],
-        test=[p for p in pairs(1_000, 10, 40, seed=2) if p.source not in seen],
-    )
-
-
 def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     """An untrained model of the study.
 
@@ -91,8 +69,7 @@ def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     Raises:
         ValueError: there is no such model.
     """
-    if model not in (*TRANSLATORS, *COPIERS):
-        raise ValueError(f"no model {model!r}, only {', '.join(TRANSLATORS + COPIERS)}")
+    check_choice("model", model, TRANSLATORS + COPIERS)
     torch.manual_seed(seed)
     query = _HIDDEN + _EMBEDDING if model == "previous state and token" else _HIDDEN
     attention = (
@@ -114,71 +91,44 @@ def study_task(model: str) -> TranslationTask:
 
     Args:
         model: as for :func:`build`.
+
+    Raises:
+        ValueError: there is no such model.
     """
-    return two_letters() if model in COPIERS else french_numbers()
+    check_choice("model", model, TRANSLATORS + COPIERS)
+    return two_letters(1_000) if model in COPIERS else french_numbers()
 
 
 def measure(
-    model: str, steps: int, learning_rate: float, seed: int, only: str | None = None
+    model: str, steps: int, learning_rate: float, seed: int
 ) -> dict[str, list[float]]:
     """Train one model; its loss during training, and its exact match in the end.
 
     Args:
         model, steps, learning_rate, seed: the settings of the run.
-        only: the one figure that is needed in the end, ``validation`` or ``test``.
 
     Returns:
         ``validation``, the loss per token after every 50 steps, and ``test``, the exact
-        match for each of :data:`COPIER_LENGTHS` or :data:`TRANSLATOR_LENGTHS`. With
-        ``only`` it is the last loss, or the exact match for all lengths.
+        match for each of :data:`COPIER_LENGTHS` or :data:`TRANSLATOR_LENGTHS`.
     """
     task = study_task(model)
     trained = build(model, task, seed)
-    losses = [one["held_out_loss"] for one in task.train(trained, steps, learning_rate)]
+    history = task.train(trained, steps, learning_rate)
     lengths = COPIER_LENGTHS if model in COPIERS else TRANSLATOR_LENGTHS
-    if only == "validation":
-        return {"validation": [round(losses[-1], 3)]}
-    if only == "test":
-        return {"test": [round(task.exact_match(trained, lengths[:1])[0], 3)]}
     return {
-        "validation": [round(one, 4) for one in losses],
-        "test": [round(one, 4) for one in task.exact_match(trained, lengths)],
+        "validation": [one["held_out_loss"] for one in history],
+        "test": task.exact_match(trained, lengths),
     }
 
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
+    models, controls = TRANSLATORS[:2], TRANSLATORS[2:]
+    slow = ["without attention", "additive"]
     return [
-        *_runs(TRANSLATORS[:2], seeds=3),
-        *_runs(["without attention", "additive"], steps=1_600),
-        *_runs(COPIERS, seeds=3),
-        *_runs(TRANSLATORS[:2], rates=(0.005, 0.02), only="validation"),
-        *_runs(TRANSLATORS[2:], seeds=3, only="test"),
+        *grid(model=models, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model=slow, steps=1_600, learning_rate=0.01, seed=0),
+        *grid(model=COPIERS, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model=models, steps=400, learning_rate=[0.005, 0.02], seed=0),
+        *grid(model=controls, steps=400, learning_rate=0.01, seed=range(3)),
     ]
-
-
-def _runs(
-    models: Iterable[str],
-    steps: int = 400,
-    rates: Iterable[float] = (0.01,),
-    seeds: int = 1,
-    **more: str,
-) -> Iterator[dict[str, Any]]:
-    """Every model at every rate with every seed."""
-    for model in models:
-        for rate in rates:
-            for seed in range(seeds):
-                yield {
-                    "model": model,
-                    "steps": steps,
-                    "learning_rate": rate,
-                    "seed": seed,
-                    **more,
-                }
-
-
-if __name__ == "__main__":
-    parser = ArgumentParser(description=TITLE)
-    parser.add_argument("file", help="the JSON file to write or to continue")
-    torch.set_num_threads(1)
-    record(parser.parse_args().file, TITLE, settings(), measure)

@@ -2,19 +2,18 @@
 
 ::
 
-    python -m companion.tasks.copying_study copying.json
+    python -m companion.studies copying copying.json
 
-trains every model of the study that the file lacks, and adds its figures. Without a file
-to begin with it takes about ten minutes on one CPU core. The package has the result,
-``recorded("copying")`` in :mod:`companion.tasks.studies`.
+trains all models in about ten minutes on one CPU core. The package has the result,
+``companion.studies.recorded("copying")``.
 """
 
-from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.per_head import PerHead
@@ -23,8 +22,8 @@ from companion.data import manual
 from companion.layers.residual import PreNorm
 from companion.models.language_model import LanguageModel
 from companion.models.transformer import TransformerEncoderLayer
+from companion.studies.recording import grid
 from companion.tasks.copying import Copying
-from companion.tasks.studies import record
 from companion.training.losses import Record
 
 #: The names of the patterns.
@@ -54,7 +53,11 @@ def pattern_layers(pattern: str) -> list[Attention]:
 
     Args:
         pattern: one of :data:`PATTERNS`.
+
+    Raises:
+        ValueError: there is no such pattern.
     """
+    check_choice("pattern", pattern, PATTERNS)
 
     def near() -> Attention:
         return LocalAttention(4, causal=True)
@@ -107,79 +110,36 @@ def train(
 
 
 def measure(
-    pattern: str,
-    gap: int,
-    steps: int,
-    learning_rate: float,
-    seed: int,
-    curve: bool = False,
+    pattern: str, gap: int, steps: int, learning_rate: float, seed: int
 ) -> dict[str, Any]:
     """Train one model; its bits per character of new and of copied text.
 
     Args:
         pattern, gap, steps, learning_rate, seed: the settings of the run.
-        curve: adds the validation bits of every 50 steps, as ``history``: the step, and
-            both figures.
+
+    Returns:
+        ``test`` and ``validation``, both figures in the end; and ``history``, the step and
+        the validation figures after every 50 steps.
     """
     task = copying_task(gap)
     model, history = train(pattern_layers(pattern), task, steps, learning_rate, seed)
-    sets = {"test": task.test_passages, "validation": task.validation_passages}
-    found: dict[str, Any] = {
-        name: _rounded(task.bits_per_character(model, passages))
-        for name, passages in sets.items()
+    return {
+        "test": task.bits_per_character(model, task.test_passages),
+        "validation": task.bits_per_character(model, task.validation_passages),
+        "history": [[one["step"], one["new"], one["copied"]] for one in history],
     }
-    if curve:
-        found["history"] = [
-            [one["step"], *_rounded([one["new"], one["copied"]])] for one in history
-        ]
-    return found
-
-
-def _rounded(bits: Sequence[float]) -> list[float]:
-    return [round(one, 4) for one in bits]
 
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
-    others = [pattern for pattern in PATTERNS if pattern != "union"]
     shifted = ["atrous", "in turn", "own heads", "union"]
+    slow, rates = ["own heads", "union"], [0.002, 0.005, 0.01, 0.02]
+    first = {"pattern": PATTERNS, "gap": 1, "steps": 150}
     return [
-        *_runs(others, 1, 150, [0.02], 3),
-        *_runs(["union"], 1, 150, [0.02], 3, curve=True),
-        *_runs(PATTERNS, 1, 150, [0.01, 0.04], 1),  # other learning rates
-        *_runs(["dense"], 1, 600, [0.002, 0.005, 0.01, 0.02], 1),  # more steps
-        *_runs(["dense"], 1, 2400, [0.01], 1, curve=True),
-        *_runs(shifted, 2, 200, [0.02], 3),  # a second separator
-        *_runs(["own heads", "union"], 2, 600, [0.02], 1),
+        *grid(**first, learning_rate=0.02, seed=range(3)),
+        *grid(**first, learning_rate=[0.01, 0.04], seed=0),
+        *grid(pattern="dense", gap=1, steps=600, learning_rate=rates, seed=0),
+        *grid(pattern="dense", gap=1, steps=2400, learning_rate=0.01, seed=0),
+        *grid(pattern=shifted, gap=2, steps=200, learning_rate=0.02, seed=range(3)),
+        *grid(pattern=slow, gap=2, steps=600, learning_rate=0.02, seed=0),
     ]
-
-
-def _runs(
-    patterns: Sequence[str],
-    gap: int,
-    steps: int,
-    rates: Sequence[float],
-    seeds: int,
-    **more: bool,
-) -> list[dict[str, Any]]:
-    """Every pattern at every rate with every seed."""
-    return [
-        {
-            "pattern": pattern,
-            "gap": gap,
-            "steps": steps,
-            "learning_rate": rate,
-            "seed": seed,
-            **more,
-        }
-        for rate in rates
-        for pattern in patterns
-        for seed in range(seeds)
-    ]
-
-
-if __name__ == "__main__":
-    parser = ArgumentParser(description=TITLE)
-    parser.add_argument("file", help="the JSON file to write or to continue")
-    torch.set_num_threads(1)
-    record(parser.parse_args().file, TITLE, settings(), measure)
