@@ -94,7 +94,7 @@ def glu() -> Drawing:
     drawing = Drawing(
         456,
         "A block of the decoder. A convolution of width 3 maps the states at positions"
-        " i − 2, i − 1 and i, of d dimensions each, to 2d dimensions. Their first half is"
+        " i − 2, i − 1 and i, of n dimensions each, to 2n dimensions. Their first half is"
         " A; the second half, B, passes through a sigmoid and multiplies A elementwise."
         " The input at position i is added, past both, and the sum is multiplied by the"
         " square root of one half.",
@@ -104,14 +104,14 @@ def glu() -> Drawing:
     for x, name in zip((main, 216, gate), ("i−2", "i−1", "i"), strict=True):
         state = drawing.box(x, 438, 56, 26, f"*h*_{{{name}}}", "key")
         drawing.arrow(state.top, (x, convolution.bottom[1]))
-    drawing.text(250, 406, "3 × (*d*)", "muted")
+    drawing.text(250, 406, "3 × (*n*)", "muted")
     halves = [
         drawing.box(x, 302, 56, 28, name, "muted")
         for x, name in ((main, "*A*_i"), (gate, "*B*_i"))
     ]
     for half in halves:
         drawing.arrow((half.x, convolution.top[1]), half.bottom)
-        drawing.text(half.x + 10, 336, "(*d*)", "muted", "start")
+        drawing.text(half.x + 10, 336, "(*n*)", "muted", "start")
     sigmoid = drawing.box(gate, 242, 84, 30, "sigmoid")
     drawing.arrow(halves[1].top, sigmoid.bottom)
     product = drawing.circle(main, 192, 11, "×")
@@ -128,7 +128,7 @@ def glu() -> Drawing:
     drawing.arrow(total.top, scale.bottom)
     output = drawing.box(main, 24, 56, 26, "*h*′_i", "key")
     drawing.arrow(scale.top, output.bottom)
-    drawing.text(main + 10, 53, "(*d*)", "muted", "start")
+    drawing.text(main + 10, 53, "(*n*)", "muted", "start")
     return drawing
 
 

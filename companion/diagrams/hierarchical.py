@@ -36,10 +36,10 @@ def architecture() -> Drawing:
     drawing = Drawing(
         504,
         "A hierarchical attention network reads a document of three sentences. A"
-        " bidirectional GRU reads the words of each sentence, and a learnt query, u_w, is"
+        " bidirectional GRU reads the words of each sentence, and a learned query, u_w, is"
         " compared with the state of every word. The states, weighted by the softmax of"
         " these scores, give one vector per sentence. A second bidirectional GRU reads the"
-        " sentence vectors, and with a second learnt query, u_s, their states make the"
+        " sentence vectors, and with a second learned query, u_s, their states make the"
         " document vector, from which a linear layer and a softmax classify. Thicker"
         " lines are larger weights.",
     )
@@ -112,9 +112,9 @@ def _pool(
 def _ask(
     drawing: Drawing, y: float, name: str, weight: str, states: Sequence[Rectangle]
 ) -> None:
-    """A learnt query, and a dot at each state whose key it is compared with."""
+    """A learned query, and a dot at each state whose key it is compared with."""
     query = drawing.box(_LABELS, y, 48, 26, name, "query")
-    drawing.text(_LABELS, y + 32, "learnt\nquery", "query")
+    drawing.text(_LABELS, y + 32, "learned\nquery", "query")
     drawing.text(_LABELS, y - 34, f"weights\n{weight}", "key")
     drawing.compare(query, states)
 
