@@ -21,6 +21,7 @@ FOLDERS = (
     "models",
     "training",
     "tasks",
+    "studies",
     "visualization",
     "diagrams",
     "exercises",

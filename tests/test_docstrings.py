@@ -18,6 +18,7 @@ ROOMS = (
     "data",
     "training",
     "tasks",
+    "studies",
     "visualization",
 )
 

@@ -22,6 +22,7 @@ ROOMS = (
     "models",
     "training",
     "tasks",
+    "studies",
     "visualization",
     "diagrams",
     "exercises",

@@ -13,7 +13,7 @@ from importlib.metadata import packages_distributions
 import pytest
 
 from companion.experiments.recorded import FOLDER
-from companion.tasks import studies
+from companion.studies.recording import FOLDER as STUDIES
 from tests.conftest import ROOT
 
 MODULES = {
@@ -22,7 +22,7 @@ MODULES = {
 
 RUNS = {
     path.relative_to(ROOT).as_posix()
-    for path in (*FOLDER.glob("*/*.json"), *studies.FOLDER.glob("*.json"))
+    for path in (*FOLDER.rglob("*.json"), *STUDIES.glob("*.json"))
 }
 
 

@@ -5,7 +5,7 @@
     "a paper": /^the paper(?!’s code)/,
     "the code of a paper": /(authors|paper|article)’s? code|its code/,
     "an article or tutorial": /^an article|tutorial|textbook|notes|accounts/,
-    "a library or repository": /librar|repositor|^nn\.|Annotated|PyTorch|one of them/,
+    "a library or repository": /librar|repositor|implementation|^nn\.|Annotated|PyTorch|one of them/,
     "common code": /^common code/,
     "often said or written": /^easily|^often|draft/,
   };

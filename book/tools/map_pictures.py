@@ -16,16 +16,19 @@ from companion.attention import (
     Additive,
     Attention,
     Bilinear,
+    CausalLinearAttention,
     Cosine,
     Dot,
     GumbelSoftmax,
     HardAttention,
     HiddenDot,
+    LinearBias,
     LocalM,
     LocalP,
     MultiHeadAttention,
     RandomSynthesizer,
     ScaledDot,
+    SinkAttention,
     SparseAttention,
     last_pooling,
     masked_softmax,
@@ -49,6 +52,9 @@ def pictures():
         found = one_text(words) | of_another(words, asked)
         found["state"] = trained(Additive(SIZE, SIZE, SIZE), asked, words)
         found["after"] = trained(Bilinear(SIZE, SIZE), asked, words)
+        shared = MultiHeadAttention(SIZE, 4, key_value_heads=2)
+        four = shared.weights(4 * words[:4], shared.project(4 * words[:4])[0])
+        found["grouped"] = four.view(2, 2, 4, 4).transpose(1, 2).reshape(N, N)
     return found
 
 
@@ -71,6 +77,9 @@ def one_text(words):
         "itself": ScaledDot().weights(kinds, kinds),
         "causal": ScaledDot().weights(kinds, kinds, dense(causal(), N)),
         "sparse": SparseAttention(radius=1, rate=3).weights(kinds, kinds),
+        "sinks": SinkAttention(window=3, sinks=1).weights(kinds, kinds),
+        "distance": LinearBias(0.5, causal=True).weights(*torch.zeros(2, N, SIZE)),
+        "linear": CausalLinearAttention().weights(kinds, kinds),
         "heads": four.view(2, 2, 4, 4).transpose(1, 2).reshape(N, N),
         "twice": torch.cat([torch.block_diag(*pairs), torch.zeros(1, N), of_sentences]),
         "table": RandomSynthesizer(N).weights(words, words),

@@ -27,11 +27,18 @@ teacher forcing::
     bag | bag of words
     ```
 
+``trials`` is for runs of one model, its second argument, that differ in options; one line a run::
+
+    ```{trials} multi30k transformer
+    transformer-trials/dropout-0.1 | dropout 0.1
+    ```
+
 All other figures are read, when the book is built, from the recorded runs of the package, such as
 ``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. ``results_folder`` sets another folder.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bleu_chart import Scores, bleu_chart
@@ -107,6 +114,32 @@ class Perplexities(Translators):
     def below(self, rows: list[Row]) -> list[str]:
         """Nothing: the runs are those of the table of results."""
         return []
+
+
+class Trials(Runs):
+    """One model with other options in each row: its validation loss after each epoch, and BLEU."""
+
+    required_arguments = 2
+    columns = ("file", "options")
+
+    def read_file(
+        self, path: Path, model: str, name: str, published: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """The run of the directive's model, whose file has another name."""
+        return super().read_file(path, self.arguments[1], name, published)
+
+    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
+        """A row a run, the lowest loss in bold."""
+        histories = [row.results[0]["history"] for row in rows]
+        steps = same_steps(histories)
+        lowest = min(record["held_out_loss"] for one in histories for record in one)
+        head = (
+            "options",
+            *(f"epoch {epochs(rows[0].results[0], step)}" for step in steps),
+            "BLEU, greedy",
+            f"BLEU, {beam_search(rows)}",
+        )
+        return [head, *(trial(row, lowest) for row in rows)]
 
 
 class Epochs(Runs):
@@ -216,6 +249,30 @@ def perplexities(row: Row) -> tuple[str, ...]:
     )
 
 
+def same_steps(histories: Sequence[Sequence[dict[str, Any]]]) -> list[int]:
+    """The steps after which all runs were evaluated.
+
+    Raises:
+        ValueError: they were evaluated after different steps.
+    """
+    first, *others = ([record["step"] for record in one] for one in histories)
+    for steps in others:
+        if steps != first:
+            raise ValueError(f"trials of steps {first} and {steps} in one table")
+    return first
+
+
+def trial(row: Row, lowest: float) -> tuple[str, ...]:
+    """The losses of a run, with the lowest of all in bold, and its BLEU by each search."""
+    losses = [record["held_out_loss"] for record in row.results[0]["history"]]
+    bold = [number for number, loss in enumerate(losses) if loss == lowest]
+    return (
+        row.name,
+        *in_bold([f"{loss:.3f}" for loss in losses], bold),
+        *(measured(bleu(row, search), 1) for search in SEARCHES),
+    )
+
+
 def accuracies(row: Row) -> tuple[list[str], list[str]]:
     """The published column of a model, its best in bold, and ours, with the test below.
 
@@ -269,6 +326,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_config_value("results_folder", str(FOLDER), "env")
     app.add_directive("results", Results)
     app.add_directive("perplexities", Perplexities)
+    app.add_directive("trials", Trials)
     app.add_directive("epochs", Epochs)
     app.add_directive("classifiers", Classifiers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

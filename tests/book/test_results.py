@@ -38,13 +38,15 @@ BLOCKS = {
         [cell.strip() for cell in line.split("|")] for line in lines.splitlines()
     ]
     for name, experiment, lines in re.findall(
-        r"```\{(\w+)\} (\w+)\n(.*?)```", PAGE, re.DOTALL
+        r"```\{(\w+)\} (\w+)[ \w]*\n(.*?)```", PAGE, re.DOTALL
     )
 }
 TRANSLATORS = BLOCKS["results", "multi30k"]
 PERPLEXITIES = BLOCKS["perplexities", "multi30k"]
 REVIEWERS, READERS = BLOCKS["epochs", "imdb"], BLOCKS["classifiers", "imdb"]
+TRIALS = BLOCKS["trials", "multi30k"]
 COMMITTED = sorted(FOLDER.glob("*/*.json"))
+TRIED = sorted(FOLDER.glob("*/*-trials/*.json"))
 CONF = """
 import sys
 sys.path.insert(0, {tools!r})
@@ -130,6 +132,19 @@ def made_up_reviewer(model, number=1):
     }
 
 
+def made_up_trial(number):
+    """A Transformer whose losses after four epochs no other page has."""
+    history = [
+        {"step": 454 * epoch, "held_out_loss": 9 - epoch + number / 8}
+        for epoch in range(1, 5)
+    ]
+    result = made_up("transformer", number)
+    return changed(result, "selected", steps=[1816]) | {
+        "sentences": [],
+        "history": history,
+    }
+
+
 def changed(result, part, **changes):
     """The result with other values in a part of it."""
     return result | {part: result[part] | changes}
@@ -185,6 +200,9 @@ def built(site):
         write(site / "results" / "multi30k", file, made_up(model, number))
     for number, (model, *_) in enumerate([*REVIEWERS, *READERS]):
         write(site / "results" / "imdb", model, made_up_reviewer(model, number))
+    (site / "results" / "multi30k" / "transformer-trials").mkdir()
+    for number, (file, _) in enumerate(TRIALS):
+        write(site / "results" / "multi30k", file, made_up_trial(number))
     run = build(site, re.sub(r"\(\d\d_\w+\.ipynb\)", "(index.md)", PAGE))
     assert run.returncode == 0, run.stderr
     path = site / "html" / "results.html"
@@ -194,7 +212,7 @@ def built(site):
         [cells_of(row) for row in re.findall(r"<tr.*?</tr>", part, re.DOTALL)]
         for part in parts
     ]
-    names = ("results", "perplexities", "epochs", "classifiers")
+    names = ("results", "trials", "perplexities", "epochs", "classifiers")
     return SimpleNamespace(
         path=path,
         html=text,
@@ -318,7 +336,7 @@ def test_the_downloads_have_the_chart_and_all_that_is_folded(built, tmp_path):
         part.attrib for part in original.iter()
     ]
     folded = list(found.iter("details"))
-    assert len(folded) == len([*TRANSLATORS, *REVIEWERS, *READERS])
+    assert len(folded) == len([*TRANSLATORS, *TRIALS, *REVIEWERS, *READERS])
     assert all("open" in one.attrib for one in folded)
 
 
@@ -337,6 +355,22 @@ def test_the_epochs_are_those_of_the_files(built):
         assert f"<strong>{best}</strong>" in built.html
         assert f"<strong>0.72{number}0</strong>" in built.html, "epoch 2 is selected"
         assert f"<strong>0.77{number}0</strong>" not in built.html
+
+
+def test_trials_have_their_losses_after_each_epoch(built):
+    head, *rows = built.tables["trials"]
+    shown = [f"epoch {number}" for number in range(1, 5)]
+    assert head == ["options", *shown, "BLEU, greedy", "BLEU, beam 5"]
+    for number, (row, (_, name)) in enumerate(zip(rows, TRIALS, strict=True)):
+        losses = [9 - epoch + number / 8 for epoch in range(1, 5)]
+        assert row == [
+            name,
+            *(f"{loss:.3f}" for loss in losses),
+            f"{31.114 + number:.1f}",
+            f"{33.336 + number:.1f}",
+        ]
+    assert "<strong>5.000</strong>" in built.html
+    assert "<strong>5.125</strong>" not in built.html
 
 
 def test_classifiers_without_a_published_figure_have_a_row_each(built):
@@ -368,8 +402,8 @@ def test_the_runs_of_each_model_are_folded_under_its_table(built):
     folded = re.findall(
         r"<details><summary>(.*?)</summary>(.*?)</details>", built.html, re.DOTALL
     )
-    rows = [*TRANSLATORS, *REVIEWERS, *READERS]
-    assert len(folded) == len(rows)
+    tried = [["transformer", name] for _, name in TRIALS]
+    rows = [*TRANSLATORS, *tried, *REVIEWERS, *READERS]
     for (summary, inside), (names, name, *_) in zip(folded, rows, strict=True):
         model, *others = names.split()
         assert plain(summary) == (f"{name} (3 seeds)" if others else name)
@@ -427,6 +461,13 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_name(site):
         "{epochs} imdb\nlost | Lost |"
         + 10 * " 0.5": r"lost\.json is damaged: KeyError 999",
         "{classifiers} imdb\nshort | Shorty\nlong | Longer": r"have not 10 epochs each: \[10, 20\]",
+    }
+    longer = made_up_trial(0)
+    write(folder, "longer", longer | {"history": 2 * longer["history"]})
+    write(folder, "shorter", longer)
+    others |= {
+        "{trials} multi30k transformer\nright | A": r"right\.json holds a run of multi30k, right, not",
+        "{trials} multi30k transformer\nshorter | A\nlonger | B": r"trials of steps \[454, 908, 1362, 18",
     }
     blocks += [f"```{block}\n```" for block in others]
     run = build(site, "\n\n".join(["# Results", *blocks]))
@@ -487,6 +528,20 @@ def test_several_runs_say_what_differs_and_once_what_does_not(tmp_path):
     assert text.count("numpy") == 2
 
 
+def names_no_place_of_its_machine(result):
+    words = result["command"].split()
+    return not [word for word in words if PurePath(word).is_absolute()]
+
+
+@pytest.mark.parametrize("path", TRIED, ids=lambda path: path.stem)
+def test_a_committed_trial_is_on_the_page_and_names_no_place_of_its_machine(path):
+    result = read_result(path)
+    assert result["experiment"] == path.parent.parent.name
+    assert result["model"] == path.parent.name.removesuffix("-trials")
+    assert f"{path.parent.name}/{path.stem}" in [file for file, _ in TRIALS]
+    assert names_no_place_of_its_machine(result)
+
+
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_a_committed_result_is_on_the_page_and_names_no_place_of_its_machine(path):
     result = read_result(path)
@@ -500,9 +555,7 @@ def test_a_committed_result_is_on_the_page_and_names_no_place_of_its_machine(pat
         path.parent.name,
         models[path.stem],
     )
-    assert not [
-        word for word in result["command"].split() if PurePath(word).is_absolute()
-    ]
+    assert names_no_place_of_its_machine(result)
 
 
 def test_what_the_page_says_of_the_translators_is_so():
@@ -528,6 +581,28 @@ def test_what_the_page_says_of_the_translators_is_so():
         if free != "–":
             ours = runs[names.split()[0]]["test"]["free_running"]["perplexity"]
             assert ours > 5 * float(free)
+
+
+def gain(run):
+    """What beam search gains over greedy decoding, in BLEU."""
+    return run["test"]["beam"]["bleu"] - run["test"]["greedy"]["bleu"]
+
+
+def test_what_the_page_says_of_the_trials_is_so():
+    low, middle, much, slow = (
+        read_result(FOLDER / "multi30k" / f"{file}.json") for file, _ in TRIALS
+    )
+    final = [run["history"][-1]["held_out_loss"] for run in (low, middle, much, slow)]
+    assert final == sorted(final)
+    gains = [gain(run) for run in (low, middle, much, slow)]
+    assert [round(min(gains), 1), round(max(gains), 1)] == [1.4, 3.9]
+    longer = [
+        read_result(FOLDER / "multi30k" / f"{file}.json")
+        for file in ("transformer", "transformer-1", "transformer-2")
+    ]
+    assert round(statistics.mean(map(gain, longer)), 1) == 0.8
+    lowest = [run["selected"]["held_out_loss"] for run in longer]
+    assert {f"{loss:.2f}" for loss in lowest} == {"1.57", "1.58"}
 
 
 def test_what_the_page_says_of_the_epochs_is_so():
