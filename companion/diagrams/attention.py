@@ -26,6 +26,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
             "cosine, general": 3,
             "location": 5,
             "Synthesizer: no keys": 8,
+            "rotary positions, ALiBi": 12,
         },
     ),
     "mask": (
@@ -35,6 +36,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
             "local-m, local-p": 5,
             "causal": 6,
             "local, atrous, sparse": 7,
+            "window with sinks": 12,
         },
     ),
     "normalise": (
@@ -44,6 +46,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
             "Gumbel-softmax": 4,
             "softmax × Gaussian": 5,
             "attention over attention": 10,
+            "none: linear attention": 12,
         },
     ),
     "average": (
@@ -63,10 +66,12 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
             "multi-head": 6,
             "hierarchical: two levels": 9,
             "multi-step: every layer": 11,
+            "grouped queries, KV cache": 12,
         },
     ),
 }
 _SPINE, _SEED = 164, 4  # the centre of the map's matrices, and the numbers in them
+_LINE = 20  # of the map's lists
 _COLUMNS, _ENTRY = (48, 176, 240, 304, 432), 68  # of a look-up: centres, width of boxes
 
 
@@ -231,10 +236,10 @@ def kinds() -> Drawing:
 
     Example:
         >>> kinds().height
-        714
+        718
     """
     drawing = Drawing(
-        714,
+        718,
         "A map of attention. Queries, keys and values enter. The keys are scored for each"
         " query, the scores are masked and normalised to weights, the values are averaged"
         " under the weights, and the result is used in a model. Beside each stage stand"
@@ -249,7 +254,7 @@ def kinds() -> Drawing:
     drawing.text(242, 14, "chapter and mechanism", "muted", anchor="start")
     centres, top = {}, 28.0
     for stage, (equation, names) in _STAGES.items():
-        height = 22 * len(names) + 8
+        height = _LINE * len(names) + 8
         y = centres[stage] = top + height / 2
         _card(drawing, y, height, names)
         if equation:
@@ -264,7 +269,7 @@ def _card(drawing: Drawing, y: float, height: float, names: dict[str, int]) -> N
     """The mechanisms of a stage, each with its chapter."""
     drawing.box(354, y, 228, height)
     for row, (name, chapter) in enumerate(names.items()):
-        line = y + 22 * (row - (len(names) - 1) / 2)
+        line = y + _LINE * (row - (len(names) - 1) / 2)
         drawing.text(266, line, str(chapter), anchor="end", bold=True)
         drawing.text(276, line, name, anchor="start")
 

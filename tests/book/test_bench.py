@@ -532,7 +532,8 @@ NOTE_WHAT_IS_READ_OUT = """() => {
 
 def test_a_drag_is_read_out_once_at_its_end(open_bench):
     page = open_bench()
-    page.clock.install()
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
     page.evaluate(NOTE_WHAT_IS_READ_OUT)
     page.mouse.move(*on_screen(page, position(page, "Query")))
     page.mouse.down()
