@@ -2,12 +2,12 @@
 {
   // A kind of source, by what stands in a row's first cell.
   const KINDS = {
-    "a paper": /^the paper(?!’s code)/,
-    "the code of a paper": /(authors|paper|article)’s? code|its code/,
-    "an article or tutorial": /^an article|tutorial|textbook|notes|accounts/,
-    "a library or repository": /librar|repositor|implementation|^nn\.|Annotated|PyTorch|one of them/,
-    "common code": /^common code/,
-    "often said or written": /^easily|^often|draft/,
+    "a paper": /^the papers?\b(?!’s code)/,
+    "the code of a paper": /(authors|paper)’s? (later )?code|its code/,
+    "an article or textbook": /article|textbook/,
+    "a tutorial": /tutorial/,
+    "a library": /librar|PyTorch(?!’s chatbot)/,
+    "an implementation": /implementation/,
   };
   // Formulas are compared as they look, as far as readers can type that: √dk for both \sqrt{d_k} and √d_k.
   const SIGNS = {
@@ -27,6 +27,7 @@
     sigma: "σ",
     sqrt: "√",
     tau: "τ",
+    text: "",
     top: "⊤",
     varepsilon: "ε",
   };

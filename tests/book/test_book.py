@@ -258,6 +258,19 @@ def test_the_readme_repeats_what_the_chapters_find():
             assert figure in result, (chapter, figure)
 
 
+def test_the_results_repeat_what_the_chapters_find():
+    text = (ROOT / "book" / "results.md").read_text("utf-8")
+    entries = re.findall(
+        r"^- \[Chapter \d+\]\((\d\d\w+)\.ipynb\)(.*?)(?=^- |\Z)", text, re.M | re.DOTALL
+    )
+    assert len(entries) == 12
+    for chapter, entry in entries:
+        page = (ROOT / "book" / f"{chapter}.md").read_text("utf-8")
+        result = re.search(r"^> \*\*Result\*\* (.*)$", page, re.M)[1]
+        for figure in re.findall(r"\d+\.\d+|\d+ %", entry):
+            assert figure in result, (chapter, figure)
+
+
 def loaded(page):
     """The files that a page loads, without fonts and MathJax."""
     tags = re.findall(r"<(?:img|script|link)\b[^>]*>", page.read_text("utf-8"))
