@@ -319,6 +319,21 @@ def check_keeps_keys(owner: nn.Module, attention: nn.Module, base: type) -> None
         )
 
 
+def check_continues(owner: nn.Module, state: Any, kind: type, key: Tensor) -> None:
+    """Refuse a state of another type (TypeError), or of another batch or number of heads."""
+    if not isinstance(state, kind):
+        raise TypeError(
+            f"{type(owner).__name__} continues a {kind.__name__}, not a "
+            f"{type(state).__name__}"
+        )
+    held: Tensor = state[0]  # type: ignore[index]
+    if held.shape[:-2] != key.shape[:-2]:
+        raise ValueError(
+            f"a {kind.__name__} of shape {tuple(held.shape)} cannot be continued by keys of "
+            f"shape {tuple(key.shape)}: batch and heads must be the same"
+        )
+
+
 #: What an attention may depend on, by the flag of the contract that says so.
 _DEPENDS = {
     "uses_query_position": "depends on the query's position",
@@ -722,6 +737,27 @@ def check_prompt(prompt: Tensor, padding: int) -> None:
         rows = padded.nonzero().flatten().tolist()
         raise ValueError(
             f"all prompts must have one length, but the rows {rows} contain padding"
+        )
+
+
+def check_same_position(seen: Sequence[int | Tensor]) -> None:
+    """Refuse states of layers that do not have the same number of positions behind them.
+
+    On a GPU, which would have to be waited for, and under ``torch.compile`` nothing is
+    checked.
+    """
+    if torch.compiler.is_compiling():
+        return
+    counts: set[int] = set()
+    for x in seen:
+        if not isinstance(x, Tensor):
+            counts.add(x)
+        elif _readable(x):
+            counts.update(x.tolist())
+    if len(counts) > 1:
+        raise ValueError(
+            f"the states of the layers are after {sorted(counts)} positions: they must be "
+            f"of one text"
         )
 
 

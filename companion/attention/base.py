@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from companion._checks import (
     check_causal,
+    check_continues,
     check_heads_divide,
     check_inputs,
     check_scores,
@@ -81,6 +82,7 @@ class Attention(nn.Module, ABC):
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
+    state_type: type = KVCache  #: what it keeps while decoding
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
 
     def project(
@@ -187,7 +189,9 @@ class Attention(nn.Module, ABC):
     ) -> Any:
         """The state of causal decoding before the first position.
 
-        The tensors of key and value show their sizes and their type, no more.
+        The tensors of key and value show their sizes and their type, no more. A state is
+        a tuple of tensors, the batch first, whose attribute ``seen`` says how many
+        positions there were.
 
         Raises:
             ValueError: the attention is not causal.
@@ -210,7 +214,12 @@ class Attention(nn.Module, ABC):
         Args:
             query, key, value: of the next positions.
             state: what ``start`` or the last call returned.
+
+        Raises:
+            TypeError: the state is that of another kind of attention.
+            ValueError: it has another batch, or another number of heads.
         """
+        check_continues(self, state, self.state_type, key)
         cache = state.extended(key, value)
         context = self.forward_grouped(query, cache.key, cache.value)
         return context, self.forget(cache)

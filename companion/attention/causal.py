@@ -68,5 +68,7 @@ class CausalAttention(PatternAttention):
             return super().forward_grouped(query, key, value, mask, query_position)
         check_heads_divide(query.shape[-3], key.shape[-3])
         *batch, heads, _, size = query.shape
-        rows = query.reshape(*batch, key.shape[-3], -1, size)  # (*b, g, h/g, d)
-        return dot_product_attention(rows, key, value).reshape(*batch, heads, 1, -1)
+        groups = key.shape[-3]
+        rows = query.reshape(*batch, groups, heads // groups, size)
+        context = dot_product_attention(rows, key, value)  # (*b, g, h/g, v)
+        return context.reshape(*batch, heads, 1, value.shape[-1])

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import elu, pad
 
 from companion._checks import (
+    check_continues,
     check_heads_divide,
     check_inputs,
     check_last_positions,
@@ -31,6 +32,8 @@ def elu_features(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     ::
 
         φ(x) = elu(x) + 1
+
+    In float32, the sum rounds to 0 where x is below about −17.
 
     Args:
         x: queries or keys.
@@ -323,8 +326,8 @@ class CausalLinearAttention(LinearAttention):
     Over a sequence it is computed in chunks (:func:`chunked_linear_attention`). In decoding
     it is a recurrent network (:func:`recurrent_linear_attention`): its state is a matrix
     for each head (:class:`LinearState`), whose size does not depend on the length. With a
-    ``query_position``, or a mask that is not the same for all queries, it is computed by
-    the definition.
+    ``query_position``, with a mask that is not the same for all queries, and in
+    ``torch.export`` it is computed by the definition.
 
     Args:
         feature_map: φ; ``elu(x) + 1`` by default. No feature may be negative.
@@ -348,6 +351,7 @@ class CausalLinearAttention(LinearAttention):
     uses_query_position = True
     has_own_mask = True
     causal = True
+    state_type = LinearState
     settings = ("chunk",)
 
     def __init__(self, feature_map: FeatureMap = elu_features, chunk: int = 64):
@@ -387,7 +391,8 @@ class CausalLinearAttention(LinearAttention):
     ) -> Float[Tensor, "*b q v"]:
         """The context by chunks; zero where everything is masked."""
         shape = check_sequence(query, key, mask, value)
-        if query_position is not None or not _is_padding(mask) or 0 in shape:
+        unusual = query_position is not None or not _is_padding(mask) or 0 in shape
+        if unusual or torch.compiler.is_exporting():  # chunks need a known length
             return self.attend(query, key, value, mask, query_position)[0]
         check_last_positions(*shape[-2:])
         before = shape[-1] - shape[-2]  # the keys at positions before the first query's
@@ -421,6 +426,7 @@ class CausalLinearAttention(LinearAttention):
         state: LinearState,
     ) -> tuple[Float[Tensor, "b *h m v"], LinearState]:
         """The contexts of the next positions, and the sums after them."""
+        check_continues(self, state, LinearState, key)
         check_same_features(query, key)
         check_heads_divide(query.shape[-3], key.shape[-3])
         heads = (key.shape[-3], query.shape[-3] // key.shape[-3])
@@ -447,4 +453,4 @@ def _masked(features: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return features
     visible = mask if mask.ndim == 1 else mask.squeeze(-2)  # (…, k)
-    return features * visible[..., None]
+    return features.masked_fill(~visible[..., None], 0)

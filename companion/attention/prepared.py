@@ -32,6 +32,7 @@ class Prepared(Attention, ABC):
         check_kind(self, attention, Attention)
         self.attention = attention
         self.causal = attention.causal
+        self.state_type = attention.state_type
         self.uses_query_position = attention.uses_query_position
         self.uses_key_position = attention.uses_key_position
         self.has_own_mask = attention.has_own_mask

@@ -2,10 +2,18 @@
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import rms_norm
 
 from companion._checks import check_above_zero, check_positive, check_size
 from companion.attention.base import Attention
 from companion.attention.prepared import Prepared
+
+
+class _RMSNorm(nn.RMSNorm):
+    """As PyTorch's, whose kernel needs gains of the input's type, also under autocast."""
+
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        return rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 class QueryKeyNorm(Prepared):
@@ -49,8 +57,8 @@ class QueryKeyNorm(Prepared):
         check_positive(size=size)
         check_above_zero(epsilon=epsilon)
         self.size = size
-        self.query_norm = nn.RMSNorm(size, eps=epsilon)
-        self.key_norm = nn.RMSNorm(size, eps=epsilon)
+        self.query_norm = _RMSNorm(size, eps=epsilon)
+        self.key_norm = _RMSNorm(size, eps=epsilon)
 
     def project(
         self, source: Float[Tensor, "*b k s"]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from companion._checks import (
     check_above_zero,
+    check_continues,
     check_even_features,
     check_keeps_keys,
     check_positive,
@@ -161,7 +162,8 @@ class CacheRotary(Rotary):
     than the cache, however long the text: a model never meets a distance that it was not
     trained on. The keys are kept unrotated and rotated at every step. Until the cache
     forgets its first key, all is as with :class:`Rotary`; after that, the positions of a
-    long prompt are computed one after the other.
+    long prompt are computed one after the other. Without a cache, ``forward`` rotates by
+    the positions in the text.
 
     Args:
         attention, base: as of :class:`Rotary`.
@@ -192,6 +194,7 @@ class CacheRotary(Rotary):
         state: Any,
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions, as if they came one by one."""
+        check_continues(self, state, self.state_type, key)
         lengths, contexts = self._lengths(key, value, state), []
         parts = (x.split(lengths, -2) for x in (query, key, value))
         for q, k, v in zip(*parts, strict=True):

@@ -39,6 +39,7 @@ class SlidingWindowAttention(PatternAttention):
         tensor([0, 0, 0, 1, 1], dtype=torch.int32)
     """
 
+    state_type = WindowCache
     settings: tuple[str, ...] = ("window",)
     sinks = 0  #: how many first positions stay visible
 

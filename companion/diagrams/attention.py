@@ -72,7 +72,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
 }
 _SPINE, _SEED = 164, 4  # the centre of the map's matrices, and the numbers in them
 _LINE = 20  # of the map's lists
-_COLUMNS, _ENTRY = (48, 176, 240, 304, 432), 68  # of a look-up: centres, width of boxes
+_COLUMNS, _ENTRY = (48, 176, 240, 304, 432), 68  # of a lookup: centres, width of boxes
 
 
 def lookup() -> Drawing:
@@ -105,7 +105,7 @@ def lookup() -> Drawing:
 
 
 def hard_and_soft_lookup() -> Drawing:
-    """A look-up in a dictionary, by equality, above one by attention, by similarity.
+    """A lookup in a dictionary, by equality, above one by attention, by similarity.
 
     Example:
         >>> hard_and_soft_lookup().height
@@ -113,7 +113,7 @@ def hard_and_soft_lookup() -> Drawing:
     """
     drawing = Drawing(
         352,
-        "Two look-ups among three keys with their values. In a dictionary the query Lima"
+        "Two lookups among three keys with their values. In a dictionary the query Lima"
         " equals one key. That key has weight 1, the others 0, and the answer is its"
         " value; the query lima finds nothing. In attention the query is a vector. It is"
         " compared with every key, the weights are between 0 and 1 and sum to 1, and the"

@@ -359,19 +359,19 @@ MULTI_HEAD = Exercise(
     },
     alike=_alike(),
     confusions={
-        "The queries come from z; x asks, and z is attended to.": (
+        "The queries come from z; queries come from x, keys and values from z.": (
             _multi_head(sources=lambda x, z: (z, z, z))
         ),
-        "The keys come from x; x asks, and z is attended to.": (
+        "The keys come from x; queries come from x, keys and values from z.": (
             _multi_head(sources=lambda x, z: (x, x, z))
         ),
-        "The values come from x; x asks, and z is attended to.": (
+        "The values come from x; queries come from x, keys and values from z.": (
             _multi_head(sources=lambda x, z: (x, z, x))
         ),
         "Keys and values come from x, and z is not used at all.": (
             _multi_head(sources=lambda x, z: (x, x, x))
         ),
-        "x and z are swapped: x asks, and z is attended to.": (
+        "x and z are swapped: queries come from x, keys and values from z.": (
             _multi_head(sources=lambda x, z: (z, x, x))
         ),
         "The average is that of the keys: the values are projected by W_V.": (

@@ -72,16 +72,16 @@ ADDITIVE_SCORES = Exercise(
         "This is the dot product of W s and U h: the score is v · tanh(W s + U h).": lambda q, k, W, U, v: (
             (q @ W.mT) @ (k @ U.mT).mT
         ),
-        "v is missing: the d components are only summed.": lambda q, k, W, U, v: (
+        "v is missing: the n′ components are only summed.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().sum(-1)
         ),
-        "v is missing: the d components are only averaged.": lambda q, k, W, U, v: (
+        "v is missing: the n′ components are only averaged.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh().mean(-1)
         ),
-        "v is missing: d components are left for each query and key.": lambda q, k, W, U, v: (
+        "v is missing: n′ components are left for each query and key.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh()
         ),
-        "The products with v are not summed over d.": lambda q, k, W, U, v: (
+        "The products with v are not summed over n′.": lambda q, k, W, U, v: (
             _sum(q, k, W, U).tanh() * v
         ),
         "These are weights: return the scores, before any softmax.": lambda q, k, W, U, v: (
@@ -95,20 +95,20 @@ ADDITIVE_SCORES = Exercise(
     },
     hints={
         "must match": "Each query is compared with each key, so both parts need a new axis: "
-        "query (b, q, 1, d), key (b, 1, k, d)."
+        "query (b, q, 1, n′), key (b, 1, k, n′)."
     },
     alike=_query_and_key(7, 7, 7),
     confusions={
-        "W and U are swapped: W (d, s) is the query's, U (d, h) the keys'.": lambda q, k, W, U, v: (
+        "W and U are swapped: W (n′, n) is the query's, U (n′, 2n) the keys'.": lambda q, k, W, U, v: (
             _additive(q, k, U, W, v)
         ),
-        "W and U are transposed: W is (d, s), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
+        "W and U are transposed: W is (n′, n), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
             _additive(q, k, W.mT, U.mT, v)
         ),
-        "W is transposed: it is (d, s), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
+        "W is transposed: it is (n′, n), so the query's part is query @ W.mT.": lambda q, k, W, U, v: (
             _additive(q, k, W.mT, U, v)
         ),
-        "U is transposed: it is (d, h), so the keys' part is key @ U.mT.": lambda q, k, W, U, v: (
+        "U is transposed: it is (n′, 2n), so the keys' part is key @ U.mT.": lambda q, k, W, U, v: (
             _additive(q, k, W, U.mT, v)
         ),
         "W is used for the keys too; they have their own matrix, U.": lambda q, k, W, U, v: (

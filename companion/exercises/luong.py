@@ -48,7 +48,7 @@ GENERAL_SCORES = Exercise(
         "Every query gets the scores of the first query.": lambda q, k, W: _general(
             q[:, :1].expand_as(q), k, W
         ),
-        "The products are not summed over the features.": lambda q, k, W: (
+        "The products are not summed over the dimensions.": lambda q, k, W: (
             (q @ W)[:, :, None] * k[:, None]
         ),
     },

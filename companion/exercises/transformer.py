@@ -20,10 +20,10 @@ JOIN_HEADS = Exercise(
     inputs={"context": normal(2, 3, 5, 7, seed=61)},
     solution=_concatenate,
     mistakes={
-        "The axes are not transposed before the reshape: features of different words are mixed.": lambda c: (
+        "The axes are not transposed before the reshape: different positions are mixed.": lambda c: (
             c.reshape(c.shape[0], c.shape[2], -1)
         ),
-        "The heads alternate, feature by feature: the features of each head must stay together.": lambda c: (
+        "The heads alternate, component by component: those of each head must stay together.": lambda c: (
             rearrange(c, "b h n v -> b n (v h)")
         ),
         "The head axis is still there: merge (h, v) into one axis.": lambda c: (

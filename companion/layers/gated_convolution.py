@@ -182,8 +182,8 @@ class GatedConvolution(nn.Module):
         [A; B]_i = W [x_{i−k+1}; …; x_i] + b,   y_i = √½ (A_i ∘ σ(B_i) + x_i)
 
     The columns of W are in the order of ``nn.Conv1d``'s weights, dimension by
-    dimension. All windows are multiplied in one matrix product, which is several times
-    faster than a convolution where there is a single token.
+    dimension. All windows are multiplied in one matrix product, which is faster than a
+    convolution where there is a single token, as in decoding.
 
     Args:
         size: dimension of inputs and outputs.

@@ -6,7 +6,12 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_causal, check_prompt, stack_size
+from companion._checks import (
+    check_causal,
+    check_prompt,
+    check_same_position,
+    stack_size,
+)
 from companion.data.vocabulary import PAD
 from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
@@ -92,7 +97,12 @@ class LanguageModel(nn.Module):
     def run(
         self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
-        """The logits after each of ``tokens``, which follow those in the state."""
+        """The logits after each of ``tokens``, which follow those in the state.
+
+        Raises:
+            ValueError: the states of the layers are of texts of different lengths.
+        """
+        check_same_position([layer.seen for layer in state])
         before = state[0].seen
         x = self.position(self.embedding(tokens), before)  # (b, n, d)
         after = []

@@ -249,7 +249,7 @@ class InputFeedingDecoder(LuongDecoder):
 
     ::
 
-        h_t = LSTM([y_{t−1}; h̃_{t−1}], h_{t−1}),   h̃_0 = 0
+        h_t = LSTM([y_{t−1}; h̃_{t−1}], h_{t−1}),   h̃_{−1} = 0
 
     Each attention step now depends on the one before, so training is sequential too;
     only the output layer is applied to all time steps at once.

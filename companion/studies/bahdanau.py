@@ -127,7 +127,7 @@ def settings() -> list[dict[str, Any]]:
     slow = ["without attention", "additive"]
     return [
         *grid(model=models, steps=400, learning_rate=0.01, seed=range(3)),
-        *grid(model=slow, steps=1_600, learning_rate=0.01, seed=0),
+        *grid(model=slow, steps=1_600, learning_rate=0.01, seed=range(3)),
         *grid(model=COPIERS, steps=400, learning_rate=0.01, seed=range(3)),
         *grid(model=models, steps=400, learning_rate=[0.005, 0.02], seed=0),
         *grid(model=controls, steps=400, learning_rate=0.01, seed=range(3)),

@@ -32,7 +32,7 @@ from companion.training.losses import Loss, Record, evaluating, to_device
 
 #: What the study is about.
 TITLE = (
-    "Chapter 12: look-ups of many facts, by softmax attention and by linear attention"
+    "Chapter 12: lookups of many facts, by softmax attention and by linear attention"
 )
 
 #: The names of the attentions.

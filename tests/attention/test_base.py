@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,9 @@ from companion._checks import (
 from companion.attention import (
     AtrousAttention,
     Attention,
+    CacheRotary,
     CausalAttention,
+    CausalLinearAttention,
     Cosine,
     DenseSynthesizer,
     GumbelSoftmax,
@@ -25,7 +29,9 @@ from companion.attention import (
     MultiHeadAttention,
     PatternAttention,
     RandomSynthesizer,
+    Rotary,
     ScaledDot,
+    SinkAttention,
     SparseAttention,
     masked_softmax,
     masks,
@@ -441,6 +447,38 @@ def test_decoding_needs_causal_attention(attention):
         attention.start(x, x)
     with pytest.raises(ValueError, match="step-by-step decoding is not causal"):
         MultiHeadAttention(8, 2, attention).start(torch.zeros(1, 3, 8))
+
+
+STATES = {
+    "KVCache": lambda: Rotary(CausalAttention()),
+    "WindowCache": lambda: CacheRotary(SinkAttention(3, 1)),
+    "LinearState": CausalLinearAttention,
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("own", "other"), [*permutations(STATES, 2)])
+def test_a_state_of_another_kind_of_attention_is_an_error(own, other):
+    attention, source = STATES[own](), STATES[other]()
+    x = torch.randn(2, 3, 5, 4)
+    _, state = source.extend(x, x, x, source.start(x, x))
+    with pytest.raises(TypeError, match=f"continues a {own}, not a {other}"):
+        attention.extend(x, x, x, state)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("other", [(1, 3), (4, 3), (2, 1)])
+def test_a_state_of_another_batch_or_number_of_heads_is_an_error(kind, other):
+    attention, x = STATES[kind](), torch.randn(2, 3, 5, 4)
+    _, state = attention.extend(x, x, x, attention.start(x, x))
+    new = torch.randn(*other, 1, 4)
+    for held in (state, attention.start(x, x)):
+        with pytest.raises(
+            ValueError,
+            match=rf"a {kind} of shape \(2, 3, .*keys of shape \({other[0]}, {other[1]}, 1, 4\)",
+        ):
+            attention.extend(new, new, new, held)
 
 
 # print

@@ -117,6 +117,16 @@ def test_decoding_equals_one_pass_and_keeps_fewer_heads(name, groups, grad):
     close(torch.cat(found, 1), together(module, x))
 
 
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_an_empty_batch_is_decoded(groups):
+    module, x = grouped(groups, CausalAttention()), doubles(0, 2, D_MODEL)
+    state = module.start(x)
+    for part in x.split(1, 1):
+        output, state = module.extend(part, state)
+        assert output.shape == (0, 1, D_MODEL)
+    assert state.key.shape == (0, groups, 2, 6)
+
+
 def test_decoding_is_recorded():
     module, x = grouped(2, CausalAttention()), doubles(1, N, D_MODEL)
     with record_weights(module) as maps:

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 from torch.autograd import gradcheck
 
 from companion.attention import (
@@ -118,6 +119,38 @@ def test_a_position_at_which_everything_is_masked_has_a_context_of_zero():
     context.square().sum().backward()
     assert x.grad.isfinite().all()
     assert (x.grad[1] == 0).all()
+
+
+@pytest.mark.parametrize("kind", [LinearAttention, CausalLinearAttention])
+def test_a_masked_key_may_be_infinite(kind):
+    attention, x = kind(), doubles(2, N, SIZE)
+    key = x.clone()
+    key[:, 4] = torch.inf
+    visible = torch.arange(N) != 4
+    close(attention(x, key, x, visible), attention(x, x, x, visible))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_exported_program_serves_all_lengths():
+    attention = Sequence(CausalLinearAttention(chunk=3))
+    length = torch.export.Dim("length", min=2, max=40)
+    program = torch.export.export(
+        attention, (doubles(2, 7, SIZE),), dynamic_shapes=({1: length},)
+    )
+    for n in (2, 3, 4, 31):
+        x = doubles(2, n, SIZE)
+        close(program.module()(x), attention(x))
+
+
+class Sequence(nn.Module):
+    """Attention of a sequence to itself."""
+
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x):
+        return self.attention(x, x, x)
 
 
 CASES = {

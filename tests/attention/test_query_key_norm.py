@@ -58,6 +58,22 @@ def test_keys_are_normalised_once_and_kept():
     torch.testing.assert_close(norms, torch.full_like(norms, 6**0.5), rtol=1e-4, atol=0)
 
 
+def test_under_autocast_queries_and_keys_have_its_type():
+    """PyTorch warns, at every call, where gains of another type need a slower kernel."""
+    heads = MultiHeadAttention(24, 4, QueryKeyNorm(6, CausalAttention()))
+    x, warned = doubles(2, N, 24).float(), torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            key, value = heads.project(x)
+            output = heads(x, key, value)
+    finally:
+        torch.set_warn_always(warned)
+    assert key.dtype == value.dtype == output.dtype == torch.bfloat16
+    expected = heads(x, *heads.project(x))
+    torch.testing.assert_close(output.float(), expected, atol=0.05, rtol=0.05)
+
+
 def test_another_size_is_an_error():
     attention = QueryKeyNorm(SIZE, ScaledDot())
     with pytest.raises(ValueError, match="source has 5 features, but 6"):

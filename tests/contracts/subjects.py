@@ -116,12 +116,9 @@ def pair_classifier(kind, *sizes):
     return two_texts(lambda: PairClassifier(11, [kind(6, 6, 3, *sizes)], 2))
 
 
-def language_model():
+def language_model(attention):
     layers = [
-        TransformerEncoderLayer(
-            HIDDEN, 2, 5, 0.0, LocalAttention(2, causal=True), PreNorm
-        )
-        for _ in range(2)
+        TransformerEncoderLayer(HIDDEN, 2, 5, 0.0, attention, PreNorm) for _ in range(2)
     ]
     return LanguageModel(11, layers)
 
@@ -163,7 +160,10 @@ NETWORKS = {
     "self-attention": one_text(
         lambda: Classifier(SelfAttentionEncoder(11, 6, 2), pooling(6), 6, 2)
     ),
-    "language model": one_text(language_model),
+    "language model": one_text(lambda: language_model(LocalAttention(2, causal=True))),
+    "linear language model": one_text(
+        lambda: language_model(CausalLinearAttention(chunk=2))
+    ),
     "llama": one_text(llama),
     "hierarchical": Subject(
         lambda: spread(HierarchicalAttention(11, 3, 4, 2)),

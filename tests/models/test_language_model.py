@@ -222,6 +222,16 @@ def test_a_step_leaves_the_given_state_as_it_is(reader):
             state = first.state
 
 
+@pytest.mark.parametrize("attention", [CausalAttention(), SlidingWindowAttention(3)])
+def test_layers_at_different_positions_are_an_error(attention):
+    reader = model(attention, attention)
+    with torch.no_grad():
+        first = reader.start(TOKENS)
+        second = reader.step(TOKENS[:, 0], first).state
+        with pytest.raises(ValueError, match=r"are after \[7, 8\] positions"):
+            reader.step(TOKENS[:, 0], (second[0], first[1]))
+
+
 def test_a_prompt_with_padding_is_an_error_that_names_the_rows(reader):
     with pytest.raises(
         ValueError, match=r"one length, but the rows \[1\] contain padding"
