@@ -103,7 +103,9 @@ class Rotary(Prepared):
 
     Source: Su et al. 2021 (RoFormer), section 3.2, equations (14) to (16), (34).
     Deviation: code for Llama rotates dimension t together with t + d/2 instead of 2t with
-    2t + 1. :func:`adjacent_pairs` converts its matrices.
+    2t + 1. :func:`adjacent_pairs` converts its matrices. In linear attention the paper
+    (section 3.3) rotates the features φ(q) and φ(k); here q and k are rotated before φ, so
+    the scores of linear attention depend on both positions.
 
     Example:
         >>> from companion.attention import CausalAttention
