@@ -71,7 +71,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
     ),
 }
 _SPINE, _SEED = 164, 4  # the centre of the map's matrices, and the numbers in them
-_LINE = 20  # of the map's lists
+_LINE = 19  # of the map's lists
 _COLUMNS, _ENTRY = (48, 176, 240, 304, 432), 68  # of a lookup: centres, width of boxes
 
 
@@ -236,10 +236,10 @@ def kinds() -> Drawing:
 
     Example:
         >>> kinds().height
-        718
+        708
     """
     drawing = Drawing(
-        718,
+        708,
         "A map of attention. Queries, keys and values enter. The keys are scored for each"
         " query, the scores are masked and normalised to weights, the values are averaged"
         " under the weights, and the result is used in a model. Beside each stage stand"

@@ -33,8 +33,8 @@ def layers() -> Drawing:
         " normalised, add; RMSNorm, a gated network called SwiGLU, add. Both have residual"
         " connections. Beside each changed part is the section about it.",
     )
-    drawing.text(116, 18, "2017", bold=True)
-    drawing.text(354, 18, "today", bold=True)
+    drawing.text(124, 18, "2017", bold=True)
+    drawing.text(362, 18, "today", bold=True)
     _stack(
         drawing,
         116,
@@ -113,7 +113,7 @@ def distances() -> Drawing:
     for x, i, j in ((120, 3, 1), (360, 8, 6)):
         _clock(drawing, x, 118, i, j)
     drawing.text(240, 118, "same\nangle", "muted")
-    drawing.text(8, 234, "ALiBi", anchor="start", bold=True)
+    drawing.text(8, 244, "ALiBi", anchor="start", bold=True)
     slopes = alibi_slopes(4)
     for x, slope in ((120, slopes[0]), (360, slopes[1])):
         shades = [
@@ -294,7 +294,7 @@ def streaming() -> Drawing:
     drawing.frame(8, 8, 472, 204)
     drawing.text(20, 26, "small, fast memory", "muted", anchor="start")
     drawing.frame(8, 226, 472, 322)
-    drawing.text(20, 310, "large, slow memory", "muted", anchor="start")
+    drawing.text(20, 305, "large, slow memory", "muted", anchor="start")
     query = drawing.box(74, 100, 92, 40, "queries *Q*_i", "query")
     score = drawing.box(232, 100, 128, 40, "scores of a tile")
     running = drawing.box(400, 100, 108, 40, "*c*, lse", "value")

@@ -129,7 +129,8 @@ class Explorer:
         """The title, with the name of the only map if it is another, and what to try."""
         names = dict.fromkeys([self.title, *map(printable, self.maps)])
         title = ": ".join(names) if len(self.maps) == 1 else self.title
-        return f'<p class="top"><b>{escape(title)}.</b> {escape(self.hint)}</p>'
+        stop = "" if title.endswith("?") else "."
+        return f'<p class="top"><b>{escape(title)}{stop}</b> {escape(self.hint)}</p>'
 
     def _panels(self, tables: Mapping[str, str]) -> str:
         """The only table, or a tab for each of several."""

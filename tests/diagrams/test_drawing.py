@@ -10,7 +10,7 @@ import pytest
 
 from companion import diagrams
 from companion.diagrams import Drawing
-from companion.diagrams.drawing import COLOURS, TEXT_SIZE, masked
+from companion.diagrams.drawing import COLOURS, TEXT_SIZE, WIDTH, masked
 from tests.conftest import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,6 +44,16 @@ class TestEveryDrawing:
 
     def test_fits_a_screen(self, make):
         assert make().height <= 720
+
+    def test_no_box_is_cut_off(self, make):
+        drawing = make()
+        for box in elements(drawing, "rect")[1:]:
+            left, top, width, height = (
+                float(box.get(name)) for name in ("x", "y", "width", "height")
+            )
+            assert left >= 0 <= top
+            assert left + width <= WIDTH
+            assert top + height <= drawing.height
 
     def test_says_what_it_shows(self, make):
         assert make().description.endswith(".")
