@@ -7,4 +7,4 @@ scores under a mask, average the values.
 from companion.attention import Attention, masked_softmax, record_weights
 
 __all__ = ["Attention", "__version__", "masked_softmax", "record_weights"]
-__version__ = "0.2.0"
+__version__ = "1.0.0"

@@ -11,7 +11,9 @@ import zipfile
 from importlib.metadata import packages_distributions
 
 import pytest
+import yaml
 
+import companion
 from companion.experiments.recorded import FOLDER
 from companion.studies.recording import FOLDER as STUDIES
 from tests.conftest import ROOT
@@ -44,6 +46,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     }
     others = {"companion/py.typed", "companion/diagrams/speed_of_light.json", *RUNS}
     assert names == {*MODULES, *others}
+
+
+def test_the_citation_names_the_book_and_the_version_of_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    book = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    assert citation["version"] == companion.__version__
+    assert citation["title"] == book["title"]
+    assert citation["authors"] == [{"name": book["author"]}]
 
 
 def test_the_lines_of_the_readme_run():
