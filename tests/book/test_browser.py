@@ -8,6 +8,7 @@ import http.server
 import re
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,7 +23,12 @@ PAGES = sorted(
     for path in ROOT.glob("_build/html/book/*.html")
 )
 DESKTOP, PHONE = 1280, 390
-VIEWS = [(width, scheme) for width in (DESKTOP, PHONE) for scheme in ("light", "dark")]
+VIEWS = [(DESKTOP, "light"), (PHONE, "dark")]  # of every page
+ALL_VIEWS = [
+    (width, scheme) for width in (DESKTOP, PHONE) for scheme in ("light", "dark")
+]
+# A page of each kind, which is read in all views.
+OF_EACH_KIND = ("index", "01_seq2seq", "bench", "errata", "results", "api_models")
 VISIBLE_TEXT = """() => {
     const article = document.querySelector('article').cloneNode(true);
     article.querySelectorAll('pre, code, mjx-container, script, style').forEach(element => element.remove());
@@ -31,7 +37,8 @@ VISIBLE_TEXT = """() => {
 LEFT_OF_FORMULAS = """() => [...document.querySelectorAll('mjx-container[display="true"]')].map(
     formula => (formula.querySelector('mjx-mtd') ?? formula).getBoundingClientRect().left
 )"""
-# axe reads every coloured word of code, thousands of them; those of one class look alike in one spot.
+# axe reads every coloured word of code and every sign of a formula, thousands of them; those
+# of one class look alike in one spot.
 TOKENS = "div.highlight span[class], dt.sig span[class]"
 ONE_OF_EACH_COLOUR = """tokens => {
     const seen = new Set();
@@ -42,6 +49,16 @@ ONE_OF_EACH_COLOUR = """tokens => {
         else token.replaceWith(...token.childNodes);
     });
     document.body.normalize();
+    return seen.size;
+}"""
+ONE_FORMULA_OF_EACH_PLACE = """() => {
+    const seen = new Set();
+    document.querySelectorAll('mjx-container').forEach(formula => {
+        const place = formula.closest('td, th, li, figcaption, summary, blockquote, p, h2, h3');
+        const kind = `${place?.localName} ${formula.getAttribute('display')}`;
+        if (!seen.has(kind)) seen.add(kind);
+        else formula.remove();
+    });
     return seen.size;
 }"""
 COLOURS_OF_CODE = """tokens => [...new Set([...document.querySelectorAll(tokens)].map(
@@ -152,7 +169,7 @@ def test_page_from_a_server_asks_no_other_host_and_has_no_complaint(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_fit_for_every_reader(name, visit, html, server):
-    """One visit: mathematics, then a desktop and a phone, in light and dark, with what axe finds in each."""
+    """One visit: mathematics, then a desktop and a phone, in light or dark, with what axe finds in each."""
     visited = visit(f"{server}/{name}")
     page = visited.page
     check_mathematics(page, (html / name).read_text("utf-8"))
@@ -168,7 +185,8 @@ def test_page_is_fit_for_every_reader(name, visit, html, server):
             "a formula begins where nobody can scroll"
         )
     page.evaluate(ONE_OF_EACH_COLOUR, TOKENS)
-    for width, scheme in VIEWS:
+    page.evaluate(ONE_FORMULA_OF_EACH_PLACE)
+    for width, scheme in ALL_VIEWS if Path(name).stem in OF_EACH_KIND else VIEWS:
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.wait_for_function(
@@ -235,6 +253,16 @@ def test_of_each_colour_of_code_one_token_stays_for_axe(kind, visit, html):
     assert page.evaluate(ONE_OF_EACH_COLOUR, TOKENS) > 10
     assert page.evaluate("document.body.textContent") == text
     assert page.evaluate(COLOURS_OF_CODE, TOKENS) == colours
+
+
+def test_of_the_formulas_in_each_place_one_stays_for_axe(visit, html):
+    page = visit((html / "book/06_transformer.html").as_uri()).page
+    kinds = page.evaluate(ONE_FORMULA_OF_EACH_PLACE)
+    assert 4 <= kinds == page.locator("mjx-container").count()
+
+
+def test_the_pages_of_each_kind_exist():
+    assert set(OF_EACH_KIND) <= {Path(name).stem for name in PAGES}
 
 
 @pytest.mark.parametrize("name", PAGES[:1])
