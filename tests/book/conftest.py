@@ -1,5 +1,7 @@
 """The fixtures of the tests of the built book: its folder and a browser."""
 
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -89,7 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test of a ``changed`` notebook takes those that the last commit of notebooks changed, or all."""
+    """A test of a ``changed`` notebook takes those whose code was changed last, or all."""
     if "changed" in metafunc.fixturenames:
         notebooks = sorted((ROOT / "book").glob("*.ipynb"))
         if not metafunc.config.getoption("all_notebooks", default=False):
@@ -99,8 +101,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("changed", notebooks, ids=lambda path: path.stem)
 
 
+@functools.cache
 def changed_last() -> set[str]:
-    """The files that the last commit of notebooks changed; without a history, none."""
-    command = ["git", "log", "-1", "--format=", "--name-only", "--", "book/*.ipynb"]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    return {Path(line).name for line in found.stdout.splitlines()}
+    """The notebooks whose code the last commit changed that changed any; without a history, none."""
+    for commit in git("log", "--format=%H", "--", "book/*.ipynb").split():
+        names = git("show", "--format=", "--name-only", commit, "--", "book/*.ipynb")
+        changed = {
+            Path(name).name
+            for name in names.split()
+            if code(f"{commit}:{name}") != code(f"{commit}~:{name}")
+        }
+        if changed:
+            return changed
+    return set()
+
+
+def code(notebook: str) -> list[str]:
+    """The code of a notebook in git, cell by cell; none, where there is no such notebook."""
+    text = git("show", notebook) or '{"cells": []}'
+    cells = json.loads(text)["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def git(*arguments: str) -> str:
+    """What git says, or nothing where it fails."""
+    command = ["git", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
