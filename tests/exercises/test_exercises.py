@@ -1080,17 +1080,17 @@ NEW = [
     (
         "2.2",
         lambda q, k, W, U, v: (q @ W.T + k @ U.T).tanh() @ v,
-        "query (b, q, 1, d), key (b, 1, k, d)",
+        "query (b, q, 1, n′), key (b, 1, k, n′)",
     ),
     (
         "2.2",
         lambda q, k, W, U, v: ((q @ W.T)[:, :, None] + k @ U.T).tanh() @ v,
-        "key (b, 1, k, d)",
+        "key (b, 1, k, n′)",
     ),
     (
         "2.2",
         lambda q, k, W, U, v: torch.cat([q @ W.T, k @ U.T], -1).tanh() @ v,
-        "key (b, 1, k, d)",
+        "key (b, 1, k, n′)",
     ),
     (
         "2.2",
