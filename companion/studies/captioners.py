@@ -147,6 +147,7 @@ def measure(
     Raises:
         ValueError: there is no such kind.
     """
+    check_choice("kind", kind, KINDS)  # before the task is made, which takes a while
     task, model = study_task(), train(kind, learning_rate, entropy_weight, seed)
     return {
         "validation_loss": task.validation_loss(model)["held_out_loss"],
