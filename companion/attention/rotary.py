@@ -196,7 +196,6 @@ class CacheRotary(Rotary):
         state: Any,
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions, as if they came one by one."""
-        check_continues(self, state, self.state_type, key)
         lengths, contexts = self._lengths(key, value, state), []
         parts = (x.split(lengths, -2) for x in (query, key, value))
         for q, k, v in zip(*parts, strict=True):
@@ -214,6 +213,7 @@ class CacheRotary(Rotary):
         new = key.shape[-2]
         if new < 2:
             return [new]
+        check_continues(self, state, self.state_type, key)
         cache = state.extended(key, value)
         forgotten = cache.key.shape[-2] - self.forget(cache).key.shape[-2]
         single = max(0, forgotten - 1)  # the last position of a part may make it forget
