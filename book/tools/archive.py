@@ -1,4 +1,4 @@
-"""Zip files that depend on nothing but what is in them."""
+"""Zip files whose bytes depend only on their content: no times, no permissions of this machine."""
 
 import zipfile
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 PLAIN_FILE = 0o100644 << 16
-AS_IT_IS = "mimetype"  # by which an ePub is known, so long as it is not compressed
+UNCOMPRESSED = "mimetype"  # the member that identifies an ePub
 
 
 def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
@@ -16,6 +16,6 @@ def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
             member = zipfile.ZipInfo(name, EPOCH)
             member.external_attr = PLAIN_FILE
             member.compress_type = (
-                zipfile.ZIP_STORED if name == AS_IT_IS else zipfile.ZIP_DEFLATED
+                zipfile.ZIP_STORED if name == UNCOMPRESSED else zipfile.ZIP_DEFLATED
             )
             archive.writestr(member, content)

@@ -1,20 +1,20 @@
-"""The still pictures of the attention bench, drawn by its own scripts in Chromium.
+"""Command: make the still pictures of the attention bench, for readers without scripts.
 
     python book/tools/bench_pictures.py
 
-draws them anew into ``book/_static/bench``, one for each example of the bench.
+The scripts of the bench run in Chromium; each example becomes an SVG file in ``book/_static/bench``.
 """
 
 import re
 from pathlib import Path
 
-from get_browser import chromium
-from playwright.sync_api import Page, sync_playwright
+from browser import launched
+from playwright.sync_api import Page
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 FOLDER = STATIC / "bench"
 SCRIPTS = ("attention", "state", "drawing", "plane", "bars", "still")
-DRAW = """() => Object.entries(benchState.EXAMPLES).map(([name, changes]) => [
+TO_SVG = """() => Object.entries(benchState.EXAMPLES).map(([name, changes]) => [
     name, new XMLSerializer().serializeToString(benchStill(benchState.first(changes)))
 ])"""
 COLOUR = re.compile(r"--([\w-]+): (#\w+);")
@@ -22,17 +22,17 @@ USE = re.compile(r"var\(--([\w-]+)\)")
 
 
 def pictures(page: Page) -> dict[str, str]:
-    """Each example of the bench as an SVG document, by its name, drawn on an empty page."""
+    """Each example of the bench as an SVG document, by its name; ``page`` is an empty page."""
     for script in SCRIPTS:
         page.add_script_tag(path=FOLDER / f"{script}.js")
-    return {name: with_style(svg) for name, svg in page.evaluate(DRAW)}
+    return {name: with_style(svg) for name, svg in page.evaluate(TO_SVG)}
 
 
 def with_style(svg: str) -> str:
-    """A drawing with its rules inside, in the colours of white paper.
+    """An SVG document with its style rules inside, in the light theme.
 
-    Not every reader of electronic books knows variables of CSS, so the colours are
-    written out.
+    Some readers of electronic books do not support CSS variables. Each variable is
+    therefore replaced by its colour.
     """
     light = (STATIC / "book.css").read_text("utf-8").split("html[data-theme", 1)[0]
     colours = dict(COLOUR.findall(light))
@@ -44,13 +44,9 @@ def with_style(svg: str) -> str:
 
 def main() -> None:
     """Write all pictures."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"]
-        )
+    with launched() as browser:
         for name, svg in pictures(browser.new_page(offline=True)).items():
             (FOLDER / f"{name}.svg").write_text(svg, "utf-8")
-        browser.close()
 
 
 if __name__ == "__main__":

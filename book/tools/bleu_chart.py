@@ -1,9 +1,9 @@
-"""A chart of the BLEU of translation models: published, and ours by greedy and by beam search.
+"""The bar chart on the page of results: BLEU as published, and ours by greedy and by beam search.
 
-It is an SVG in the page. Lengths are percentages of its width and type has a fixed size, so that it can be
-read on a phone too. ``book.css`` colours the classes ``published``, ``greedy`` and ``beam``; the PDF and the
-ePub, which do not have that file, use the colours in the attributes. No attribute has a capital letter, as
-``viewBox`` has, because the ePub's writer changes it to a small one.
+It is an SVG element in the page. Lengths are percentages of its width and text has a fixed size, so that
+it can be read on a phone too. ``book.css`` colours the classes ``published``, ``greedy`` and ``beam``; the
+PDF and the ePub, which do not have that file, use the colours in the attributes. No attribute has a capital
+letter, as ``viewBox`` has, because the HTML parser of ``pages`` changes the names to lower case.
 """
 
 import statistics
@@ -99,7 +99,7 @@ def bar(kind: str, scores: Sequence[float], top: int, scale: float) -> list[str]
     parts = [box(kind, x=0, y=top, width=end)]
     if spread:
         middle = top + BAR // 2
-        ends = {"x1": left, "x2": right, "y1": middle, "y2": middle}
+        ends: dict[str, Any] = {"x1": left, "x2": right, "y1": middle, "y2": middle}
         parts.append(element("line", stroke="currentColor", **ends))
     number = element("text", measured(scores, 1), x=right, dx=6, y=top + BAR - 2)
     return [*parts, number]

@@ -1,16 +1,21 @@
-"""A Sphinx extension: what Jupyter Book and its theme leave open on a page.
+"""Sphinx extension: corrections to every page that Jupyter Book and its theme make.
 
-No Colab button without an address to point at; folded cells named as in Colab, by their `#@title`; boxes
-for what notebooks have as quotations; a description of each page, also for those who share it; HTML that a
-screen reader can make sense of; and pages that are light.
+The Colab button exists only where there is an address to link to. Folded cells have the names that they
+have in Colab, from their `#@title`. Quotations that are boxes get a class. Each page has a description, also
+for link previews. The HTML passes an accessibility check. When the site is written, `light_pages` makes it
+smaller.
 """
 
 import html
 import re
 import textwrap
+from collections.abc import Iterator
+from typing import Any
 
 from docutils import nodes
 from light_pages import lighten
+from sphinx.application import Sphinx
+from sphinx.config import Config
 from stamp import COLAB, site_url
 
 FOLDED = re.compile(
@@ -22,56 +27,61 @@ FOLDED = re.compile(
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 PLAIN = re.compile(
     r'<span class="(?:pre|[npsw])">([^<]*)</span>'
-)  # in a signature no style sheet knows them
+)  # classes of words in a signature, for which no style sheet has a rule
 PLAIN_CODE = re.compile(
     r'<span class="(?:n|nn|p|w)">([^<]*)</span>'
-)  # of the colour that code has anyway
+)  # classes of words in code whose colour is that of all code
 FORMULA = re.compile(
     r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
 )
 LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
-CALLOUTS = ("Definition.", "Common mistake.")
+DEFINITION = "Definition."
 TAG = re.compile(r"<[^>]*>")
-PREVIEW = "alignment.png"  # the picture beside each page that is shared
-DESCRIBED = 80, 155  # the letters that a description has at least, and at most
+PREVIEW = "alignment.png"  # the picture of link previews
+DESCRIBED = 80, 155  # the least and the largest number of letters in a description
 
 
-def add_colab(app, config):
-    """Draw the button only when it has somewhere to point: without an address the theme fails."""
+def add_colab(app: Sphinx, config: Config) -> None:
+    """Add the Colab button if the book has an address: without one the theme fails."""
     if config.html_theme_options.get("repository_url"):
         config.html_theme_options["launch_buttons"] = {"colab_url": COLAB}
 
 
-def split_mathjax(app, config):
-    """Fetch MathJax in parts, of which none holds the page up; its extension names one file that has all."""
+def split_mathjax(app: Sphinx, config: Config) -> None:
+    """Load MathJax in parts, none of which blocks the page, instead of as one large file."""
     config.mathjax_path = "mathjax/startup.js"
 
 
-def name_boxes(app, doctree):
-    """Give quotations that are boxes in the book the classes that the style sheets know.
+def name_boxes(app: Sphinx | None, doctree: nodes.document) -> None:
+    """Give quotations that are boxes in the book the classes of the style sheets.
 
-    The one below a page's title sums the page up. One that begins with a bold
-    "Definition." or "Common mistake." is a callout.
+    The one below a page's title summarises the page. One that begins with a bold
+    "Definition." is a definition.
     """
     for quotation in doctree.findall(nodes.block_quote):
         section, bold = quotation.parent, quotation.next_node(nodes.strong)
-        name = bold.astext() if bold else ""
-        if name in CALLOUTS and quotation.astext().startswith(name):
-            kind = name.removesuffix(".").lower().replace(" ", "-")
-            quotation["classes"] += ["callout", kind]
+        defines = bold is not None and bold.astext() == DEFINITION
+        if defines and quotation.astext().startswith(DEFINITION):
+            quotation["classes"].append("definition")
         elif section.index(quotation) == 1 and section.parent is doctree:
             quotation["classes"].append("at-a-glance")
 
 
-def mend(app, page, template, context, doctree):
-    """Name the folded cells, describe the page, and mend what an accessibility check finds in the HTML."""
+def correct(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Name the folded cells, describe the page, and correct what an accessibility check finds in the HTML."""
     if "body" in context:
         body = FOLDED.sub(
             r'<summary><p class="admonition-title">\2</p></summary>\1', context["body"]
         )
         body = SIGNATURE.sub(lambda signature: plain_lines(signature[0]), body)
         body = PLAIN_CODE.sub(r"\1", body)
-        body = FORMULA.sub(roomy, body)
+        body = FORMULA.sub(with_height, body)
         context["body"] = plain_citations(body)
     if doctree is not None:
         description = describe(doctree)
@@ -80,13 +90,15 @@ def mend(app, page, template, context, doctree):
             context["metatags"] += meta("property", f"og:{name}", content)
 
 
-def meta(kind, name, content):
+def meta(kind: str, name: str, content: str) -> str:
     """A line in the head of a page."""
     return f'\n    <meta {kind}="{name}" content="{html.escape(content)}" />'
 
 
-def preview(config, page, context, description):
-    """What is shown where a page is shared; its address and a picture once the book has an address."""
+def preview(
+    config: Config, page: str, context: dict[str, Any], description: str
+) -> Iterator[tuple[str, str]]:
+    """What a link preview shows: with the page's address and a picture once the book has an address."""
     yield "title", html.unescape(TAG.sub("", context["title"]))
     yield "description", description
     yield "type", "website" if page == config.root_doc else "article"
@@ -96,7 +108,7 @@ def preview(config, page, context, description):
         yield "image", f"{site}/_static/{PREVIEW}"
 
 
-def describe(doctree):
+def describe(doctree: nodes.document) -> str:
     """The first sentences of a page, cut at a word, without the figures in the box below its title."""
     least, most = DESCRIBED
     text = ""
@@ -107,24 +119,24 @@ def describe(doctree):
     return textwrap.shorten(text, most, placeholder=" …")
 
 
-def roomy(formula):
-    """A formula with about the height that it will have, so that nothing jumps when it is set."""
+def with_height(formula: re.Match[str]) -> str:
+    """A formula with about the height that it will have, so that nothing moves when it is set."""
     classes, attributes, tex = formula.groups()
     lines = LINE.split(tex)
     tall = sum(r"\frac" in line for line in lines)
     summed = sum(r"\sum" in line and r"\frac" not in line for line in lines)
     height = (
         4.5 + 1.7 * (len(lines) - 1) + 1.7 * tall + 1.4 * summed
-    )  # of a letter; fitted to the book's own
+    )  # in heights of a letter, fitted to the formulas of the book
     return f'<div class="{classes}"{attributes} style="--height: {height:.1f}em">{tex}</div>'
 
 
-def plain_lines(signature):
-    """The parameters of a long signature, one a line, with no list inside the list that holds it.
+def plain_lines(signature: str) -> str:
+    """The parameters of a long signature, one a line, with no list inside the list that contains it.
 
-    Without the spans around every word, bracket and space either, which made the reference twice as heavy.
+    The spans around every word, bracket and space go too: they doubled the size of the reference.
     """
-    found = True
+    found = 1
     while found:
         signature, found = PLAIN.subn(r"\1", signature)
     for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
@@ -134,18 +146,18 @@ def plain_lines(signature):
     return signature
 
 
-def plain_citations(body):
+def plain_citations(body: str) -> str:
     """The bibliography without roles that ARIA has withdrawn, or that its children do not fit."""
     return body.replace(' role="doc-biblioentry"', "").replace(
         '<div role="list" class="citation-list">', "<div>"
     )
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.connect("config-inited", add_colab)
     app.connect("config-inited", split_mathjax)
     app.connect("doctree-read", name_boxes)
-    app.connect("html-page-context", mend)
+    app.connect("html-page-context", correct)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""A Chromium without a network, in which a page made here is open and its formulas are set."""
+"""Chromium for the other tools: start it, or open the whole book in it as one document without a network."""
 
 import tempfile
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from get_browser import chromium
 from pages import Book
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 DOCUMENT = """\
 <!DOCTYPE html>
@@ -34,22 +34,37 @@ WITHOUT_FONT = """() => {
     const pen = canvas.getContext("2d", {willReadFrequently: true});
     canvas.width = canvas.height = 32;
     pen.font = "20px serif";
-    const drawn = character => {
+    const pixels = character => {
         pen.clearRect(0, 0, 32, 32);
         pen.fillText(character, 4, 24);
         return canvas.toDataURL();
     };
-    const box = drawn("\\u{10ffff}");
-    return [...new Set(document.body.textContent)].filter(character => drawn(character) === box).join("");
+    const box = pixels("\\u{10ffff}");
+    return [...new Set(document.body.textContent)].filter(character => pixels(character) === box).join("");
 }"""
 
 
 @contextmanager
+def launched() -> Iterator[Browser]:
+    """A Chromium without a window, closed at the end.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    executable = chromium()  # before, as it may start Playwright, which does not nest
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
 def opened(book: Book, style: str, body: str) -> Iterator[Page]:
-    """A document of this style sheet and body, its formulas set by the book's own MathJax."""
-    executable = chromium()
+    """A page with this style sheet and body, its formulas set by the book's own MathJax."""
     mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, launched() as browser:
         path = Path(folder) / "document.html"
         fields = {
             "title": escape(book.title),
@@ -58,17 +73,13 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
             "mathjax": mathjax,
         }
         path.write_text(DOCUMENT.format(**fields), "utf-8")
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox"]
-        )
         page = browser.new_page(offline=True)
         page.set_default_timeout(300_000)
         page.goto(path.as_uri())
         page.evaluate("() => MathJax.startup.promise.then(() => true)")
         yield page
-        browser.close()
 
 
 def characters_without_font(page: Page) -> str:
-    """The characters of a page that look like one that does not exist."""
-    return page.evaluate(WITHOUT_FONT)
+    """The characters of a page that no font has: they look like one that does not exist."""
+    return str(page.evaluate(WITHOUT_FONT))

@@ -1,8 +1,8 @@
-"""Make what readers download from the built book: a PDF, an ePub, a zip, and the site that links to them.
+"""Command: make the downloads from the built book, a PDF, an ePub and a zip, and the site that links to them.
 
     python book/tools/downloads.py pdf epub zip site
 
-The site is a copy of the built pages in ``_build/site``, with those of the three that are there.
+The site is a copy of the built pages in ``_build/site``, with those downloads that have been made.
 """
 
 import argparse
@@ -24,11 +24,9 @@ KINDS = {
         "to unpack anywhere, and to open without a network",
     ),
 }
-PLACE = re.compile(
-    r'(<div class="downloads docutils container">).*?(</div>)', re.DOTALL
-)
+LIST = re.compile(r'(<div class="downloads docutils container">).*?(</div>)', re.DOTALL)
 WELCOME = Path("book", "index.html")
-READY = "ready"  # the mark of `make` that the pages are complete
+READY = "ready"  # the file by which `make` knows that the pages are complete
 
 
 def write_zip(html: Path, path: Path) -> None:
@@ -65,17 +63,17 @@ def write_site(html: Path, folder: Path, site: Path) -> None:
 
 
 def linked(page: str, made: list[Path]) -> str:
-    """The text of the welcome page, with links in place of how the downloads are made.
+    """The text of the welcome page, with links instead of how the downloads are made.
 
     Raises:
-        ValueError: the page has no place for them.
+        ValueError: the page has no element for them, or several.
     """
     items = "".join(f"<li>{link(path)}</li>" for path in made)
-    text, count = PLACE.subn(
+    text, count = LIST.subn(
         rf"\1<p><strong>To keep.</strong> The whole book:</p><ul>{items}</ul>\2", page
     )
     if count != 1:
-        raise ValueError(f"the welcome page has {count} places for downloads, not 1")
+        raise ValueError(f"the welcome page has {count} lists of downloads, not 1")
     return text
 
 
@@ -87,7 +85,7 @@ def link(path: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Make what is named on the command line, in the order that it needs."""
+    """Make what the command line names, the site last."""
     writers = {"pdf": write_pdf, "epub": write_epub, "zip": write_zip}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="+", choices=[*writers, "site"])

@@ -1,7 +1,7 @@
-"""Drawings stand in the page that shows them: there they take its colours, light or dark.
+"""Put the SVG of each drawing into its page, where it follows the light or dark theme; and undo that.
 
-`light_pages` calls `draw_in_place` for each page of the site; `pages`, which prepares the pages for
-PDF and ePub, takes the pictures back.
+`light_pages` calls `inline` for each page of the site; `pages`, which prepares the pages for PDF and
+ePub, calls `restore`.
 """
 
 import re
@@ -16,11 +16,11 @@ PICTURE = re.compile(
     r'(<a [^>]*\bimage-reference\b[^>]*>)?<img [^>]*?\bsrc="([^":]+\.svg)"[^>]*>(?(1)\s*</a>)'
 )
 DRAWING = re.compile(r'<svg\b[^>]*\sclass="drawing"')
-DRAWN = ".//svg[@data-file]"
+INLINE = ".//svg[@data-file]"
 
 
-def draw_in_place(text: str, folder: Path) -> str:
-    """The HTML of a page in ``folder``, with the drawings themselves instead of links to their files."""
+def inline(text: str, folder: Path) -> str:
+    """The HTML of a page in ``folder``, with the drawings themselves instead of references to their files."""
     return PICTURE.sub(lambda picture: drawing(picture, folder), text)
 
 
@@ -33,9 +33,9 @@ def drawing(picture: re.Match[str], folder: Path) -> str:
     return f'<svg data-file="{picture[2]}"{svg[found.start() + 4 :].rstrip()}'
 
 
-def take_back(body: HtmlElement) -> None:
-    """Put pictures in place of the drawings of a page."""
-    for svg in body.xpath(DRAWN):
+def restore(body: HtmlElement) -> None:
+    """Replace the drawings of a page by references to their files."""
+    for svg in body.xpath(INLINE):
         picture = E.img(src=svg.get("data-file"), alt=svg.get("aria-label"))
         picture.tail = svg.tail
         svg.getparent().replace(svg, picture)

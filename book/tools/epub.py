@@ -1,4 +1,4 @@
-"""The book as an ePub: one file per page, formulas as MathML, a contents, a cover, and no script."""
+"""The book as an ePub: one file a page, formulas as MathML, a table of contents, a cover, and no scripts."""
 
 import re
 import unicodedata
@@ -15,6 +15,7 @@ from browser import opened
 from lxml.html import HtmlElement
 from lxml.html.builder import E
 from pages import FORMULAS, Book, Page, cover, read_book, relink, stylesheet
+from playwright.sync_api import ViewportSize
 
 CONTAINER = """\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -60,7 +61,7 @@ TO_MATHML = """async formulas => {
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
 APPLY, THIN = "\u2061", "0.167em"
 ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
-COVER_SIZE = {"width": 1200, "height": 1600}
+COVER_SIZE = ViewportSize(width=1200, height=1600)
 SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
 TYPES = {
     ".xhtml": "application/xhtml+xml",
@@ -82,7 +83,7 @@ def write_epub(html: Path, path: Path) -> None:
         browser.set_viewport_size(COVER_SIZE)
         picture = browser.screenshot()
     for formula, mathml in zip(formulas, written, strict=True):
-        place(formula, mathml)
+        insert(formula, mathml)
     files = {"cover.png": picture, "style.css": stylesheet(book, "epub.css").encode()}
     files |= images(book)
     files["cover.xhtml"] = document(
@@ -97,7 +98,7 @@ def write_epub(html: Path, path: Path) -> None:
 
 
 def members(book: Book, files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """All that the ePub consists of, in the order that a reader expects."""
+    """The files of the ePub, in the order that a reading program expects."""
     yield "mimetype", b"application/epub+zip"
     yield "META-INF/container.xml", CONTAINER.encode()
     yield "book/package.opf", package(book, files).encode()
@@ -105,13 +106,13 @@ def members(book: Book, files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def source(formula: HtmlElement) -> tuple[str, bool]:
-    """The TeX of a formula, and whether it has a line of its own."""
+    """The TeX of a formula, and whether it is displayed on its own line."""
     tex = TAG.sub("", formula.text).strip()
     return tex[2:-2], tex.startswith(r"\[")
 
 
-def place(formula: HtmlElement, mathml: str) -> None:
-    """Put MathML, and the number if it has one, where a formula is.
+def insert(formula: HtmlElement, mathml: str) -> None:
+    """Replace the TeX of a formula by MathML, followed by its number if it has one.
 
     Raises:
         ValueError: MathJax does not understand the formula.
@@ -129,7 +130,7 @@ def place(formula: HtmlElement, mathml: str) -> None:
 
 
 def simplify(math: lxml.etree._Element) -> None:
-    """Write plainly what only MathJax knows: letters of other alphabets, and the room around functions."""
+    """Replace what only MathJax understands: letters of other alphabets, and the space around functions."""
     for element in math.iter():
         for name in list(element.attrib):
             if name.startswith("data-"):
@@ -151,7 +152,7 @@ def simplify(math: lxml.etree._Element) -> None:
 
 
 def letter(alphabet: str, character: str) -> str:
-    """A capital letter in another alphabet: some are in Unicode under shorter names than the rest."""
+    """A capital letter in another alphabet; in Unicode some have shorter names than the rest."""
     for prefix in ("", "MATHEMATICAL "):
         try:
             return unicodedata.lookup(f"{prefix}{alphabet} CAPITAL {character}")
@@ -161,7 +162,7 @@ def letter(alphabet: str, character: str) -> str:
 
 
 def images(book: Book) -> dict[str, bytes]:
-    """The pictures, by the names that the pages have for them from now on."""
+    """The pictures by their names in the ePub, which the pages have from now on."""
     found = {}
     for page in book.pages:
         for image in page.body.iter("img"):
@@ -172,12 +173,12 @@ def images(book: Book) -> dict[str, bytes]:
 
 
 def content(body: HtmlElement) -> str:
-    """What a page says, as XML."""
+    """The content of a page as XML."""
     return "".join(lxml.etree.tostring(child, encoding="unicode") for child in body)
 
 
 def document(title: str, body: str) -> bytes:
-    """A file of the ePub."""
+    """A page of the ePub as a file."""
     return DOCUMENT.format(title=escape(title), body=body).encode()
 
 
@@ -206,7 +207,7 @@ def entry(page: Page) -> str:
 
 
 def package(book: Book, files: dict[str, bytes]) -> str:
-    """The list of all files, the order of reading, and what the book is; of the moment when it was built."""
+    """The package document: metadata with the time of the build, all files, and the order of reading."""
     names = sorted(files)
     manifest = "".join(
         f'<item id="f{number}" href="{name}" {properties(name, files)}/>'
@@ -231,7 +232,7 @@ def package(book: Book, files: dict[str, bytes]) -> str:
 
 
 def properties(name: str, files: dict[str, bytes]) -> str:
-    """What a reader must know of a file before it opens it: its type, and what is special about it."""
+    """The attributes of a file in the package document: its type, and what is special about it."""
     special = SPECIAL.get(
         name, "mathml" if name.endswith(".xhtml") and b"<math " in files[name] else ""
     )

@@ -1,7 +1,7 @@
-"""Find or get a Chromium, which opens the book, and a font with the glossary's Chinese for its PDF.
+"""Command: find or install a Chromium for the tests, and a font with Chinese characters for the PDF.
 
-Run it with `make browser`. It says in one line each what it found or did, and never fails: tests without a
-browser say so themselves.
+Run it with `make browser`. It prints one line for each and never fails: without a browser, the tests say
+so themselves.
 """
 
 import os
@@ -28,7 +28,7 @@ MISSING = {
 
 
 def chromium() -> str:
-    """The path of a Chromium: the system's, or the one that Playwright has downloaded.
+    """The path of a Chromium: the system's, or else the one that Playwright has downloaded.
 
     Raises:
         FileNotFoundError: there is none.
@@ -53,7 +53,7 @@ def find_chromium() -> str | None:
 
 
 def find_font() -> str | None:
-    """The file of a font that has Chinese, or None; only Linux is asked, others come with one."""
+    """The file of a font that has Chinese characters, or None; systems other than Linux have one."""
     if sys.platform != "linux":
         return "the system's"
     if not shutil.which("fc-list"):
@@ -64,7 +64,7 @@ def find_font() -> str | None:
 
 
 def from_debian(package: str) -> dict[str, list[str]]:
-    """How to install a package of Debian's, where this process may."""
+    """The command that installs a Debian package, if this process may install it."""
     if not shutil.which("apt-get") or os.geteuid():
         return {}
     install = f"apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes {package}"
@@ -72,7 +72,7 @@ def from_debian(package: str) -> dict[str, list[str]]:
 
 
 def get(name: str, find: Callable[[], str | None], ways: dict[str, list[str]]) -> None:
-    """Say where something is, after trying one way after another to get it where it is missing."""
+    """Print where something is; if it is missing, try the commands one after another to install it."""
     found, how = find(), "found"
     for source, command in ways.items():
         if found:
@@ -88,14 +88,14 @@ def get(name: str, find: Callable[[], str | None], ways: dict[str, list[str]]) -
     )
 
 
-def reason(done: subprocess.CompletedProcess) -> str:
-    """The first line in which a command that failed speaks of an error, or else its last line."""
+def reason(done: subprocess.CompletedProcess[str]) -> str:
+    """The first line of a failed command's output that mentions an error, or else its last line."""
     lines = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
     return next((line for line in lines if "rror" in line), lines[-1]).strip()
 
 
 def main() -> None:
-    """Look for both, and get what is missing."""
+    """Find both, and install what is missing."""
     playwright = [sys.executable, "-m", "playwright", "install", "chromium"]
     get("Chromium", find_chromium, {"Playwright": playwright} | from_debian("chromium"))
     get("Chinese font", find_font, from_debian(CHINESE))

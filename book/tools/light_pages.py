@@ -1,4 +1,4 @@
-"""Finishing touches to the built pages: fewer colours in figures, icons and drawings in place, late scripts.
+"""Make the written pages smaller and faster: figures with few colours, inline icons, deferred scripts.
 
 `book_pages` calls `lighten` when the HTML has been written.
 """
@@ -8,19 +8,20 @@ import re
 from pathlib import Path
 
 import numpy as np
-from drawings import draw_in_place
+from drawings import inline
 from PIL import Image
+from sphinx.application import Sphinx
 
-LATE = 'loading="lazy" decoding="async"'
+LAZY = 'loading="lazy" decoding="async"'
 PALETTES = 32, 64, 128, 256  # numbers of colours
 UNSEEN = 16  # of 255: a change of a colour by up to this much is invisible in a figure
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
 ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
-DRAWING = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
-WAITING = re.compile(
+ICON_DATA = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
+BLOCKING = re.compile(
     r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))"
 )
-SIZE_OF_DRAWING = re.compile(
+SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
 MENU = re.compile(
@@ -30,32 +31,30 @@ STYLED = re.compile(r'(<img [^>]*?) style="width: (\d+)px; height: (\d+)px;"')
 PICTURE = re.compile(r'<img (?![^>]*\bwidth[=:])(?=[^>]*\bsrc="(?!data:)([^"]+)")')
 
 
-def lighten(app, exception):
-    """Make the site that has just been written lighter; other formats keep what they have."""
+def lighten(app: Sphinx, exception: Exception | None) -> None:
+    """Make the HTML that has just been written smaller; other formats stay as they are."""
     if exception is None and app.builder.name == "html":
         lighten_site(Path(app.outdir))
 
 
-def lighten_site(folder):
-    """Rewrite the figures and pages of a folder, and drop the script that drew the icons."""
+def lighten_site(folder: Path) -> None:
+    """Rewrite the figures and pages of a folder, and delete the script that inserted the icons."""
     for figure in folder.glob("_images/*.png"):
         take_fewer_colours(figure)
     scripts = folder / "_static" / "scripts"
     icons = (scripts / "fontawesome.js").read_text("utf-8")
     for page in folder.rglob("*.html"):
-        text = draw_in_place(page.read_text("utf-8"), page.parent)
+        text = inline(page.read_text("utf-8"), page.parent)
         text = lighter(text, icons, page.parent)
-        if (
-            page.name != "search.html"
-        ):  # whose own scripts call each other while it loads
-            text = WAITING.sub("<script defer ", text)
+        if page.name != "search.html":  # its scripts call each other while it loads
+            text = BLOCKING.sub("<script defer ", text)
         page.write_text(text, "utf-8")
     for path in scripts.glob("fontawesome.js*"):
         path.unlink()
 
 
-def take_fewer_colours(path):
-    """Give a PNG the smallest palette with which it looks the same, if it is then smaller."""
+def take_fewer_colours(path: Path) -> None:
+    """Give a PNG the smallest palette with which it looks the same, if the file is then smaller."""
     with Image.open(path) as image:
         colours, density = image.convert("RGB"), image.info.get("dpi", (96, 96))
     for count in PALETTES:
@@ -70,24 +69,28 @@ def take_fewer_colours(path):
             return
 
 
-def lighter(text, icons, folder):
-    """A page with its icons drawn in place and the room of each picture known before it comes.
+def lighter(text: str, icons: str, folder: Path) -> str:
+    """A page with inline icons, and with the size of each picture, so that nothing moves when it is loaded.
 
     The button that shows a menu below an entry gets a name, as its icon has none.
     """
     text = MENU.sub(r'\1 aria-label="Pages of \2"', text)
     text = ICON.sub(
-        lambda found: drawn(*found.groups(), icons), ICON_SCRIPT.sub("", text)
+        lambda found: icon(found[1], found[2], icons), ICON_SCRIPT.sub("", text)
     )
-    text = STYLED.sub(rf'\1 width="\2" height="\3" {LATE}', text)
+    text = STYLED.sub(rf'\1 width="\2" height="\3" {LAZY}', text)
     return PICTURE.sub(lambda found: found[0] + room(folder / found[1]), text)
 
 
-def drawn(classes, attributes, icons):
-    """An icon as an SVG of its own, with the classes and the data that the theme's style sheet knows."""
+def icon(classes: str, attributes: str, icons: str) -> str:
+    """An icon as an SVG element, with the classes and the data to which the theme's style sheet refers.
+
+    Raises:
+        ValueError: the theme's script has no such icon.
+    """
     names = re.findall(r"\bfa-([\w-]+)", classes)
     found = next(
-        filter(None, (re.search(DRAWING % name, icons) for name in names)), None
+        filter(None, (re.search(ICON_DATA % name, icons) for name in names)), None
     )
     if found is None:
         raise ValueError(f"no icon is known for {classes!r}")
@@ -100,25 +103,26 @@ def drawn(classes, attributes, icons):
     )
 
 
-def room(path):
-    """Attributes that reserve a picture's room, and let it wait until it is near."""
+def room(path: Path) -> str:
+    """The attributes that reserve the space of a picture, and load it only when it is near the screen."""
     size = size_of(path)
     if size is None:
         return ""
     width, height = size
-    return f'width="{width}" height="{height}" {LATE} '
+    return f'width="{width}" height="{height}" {LAZY} '
 
 
-def size_of(path):
-    """The width and height of a PNG or SVG in pixels of the page, if it says so.
+def size_of(path: Path) -> tuple[int, int] | None:
+    """The width and height of a PNG or SVG in pixels of the page, or None if the file does not have them.
 
-    A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two for each pixel of the page.
+    A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two dots for each pixel.
     """
     if path.suffix == ".svg":
-        found = SIZE_OF_DRAWING.search(path.read_text("utf-8"))
-        return found and found.groups()
+        found = SIZE_OF_SVG.search(path.read_text("utf-8"))
+        return found and (int(found[1]), int(found[2]))
     if path.suffix == ".png":
         with Image.open(path) as image:
             density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
-            return tuple(size // density for size in image.size)
+            width, height = image.size
+            return width // density, height // density
     return None

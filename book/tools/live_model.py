@@ -1,16 +1,17 @@
-"""The two models of the live translation, trained and written as a script: ``make live``.
+"""Command: train the two models of the live translation, and write their weights as a script for the page.
 
-It trains the model of chapter 2 and the same model without attention, which takes a few
-minutes, and writes ``book/_static/live/weights.js`` and the picture that stands where no
-script runs, ``still.svg``.
+Run it with ``make live``; it takes a few minutes. The models are that of chapter 2 and the same
+model without attention. Their weights are written to ``book/_static/live/weights.js``, and the
+picture for readers without scripts to ``still.svg``.
 
 Each row of a matrix is rounded to 45 equidistant values, −22 to 22 times the scale of the
-row, and written as one character a weight. That many values leave the exact match as it is
-in floating point, and gzip needs little more than four bits for each.
+row, and written as one character a weight. With 45 values the exact match is the same as in
+floating point, and gzip needs little more than four bits for each.
 """
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ STEPS = 400  # of training, for each of the two models
 LONGEST = 30  # a model that has not stopped by then is stopped
 STILL = 299_792_458  # the number in the still picture: the speed of light in metres per second
 
-# All printable characters but the space and those with a meaning in a script or a page.
+# All printable characters except the space and those with a meaning in a script or a page.
 ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\`<")
 LARGEST = 22  # the largest multiple of a scale
 OCTAVE = 8  # scales are powers of 2^(1/8)
@@ -103,7 +104,7 @@ def decode(parameter: dict[str, Any]) -> Tensor:
 
 def scale_of(character: str) -> float:
     """The scale that a character stands for."""
-    return 2.0 ** ((ALPHABET.index(character) + SMALLEST) / OCTAVE)
+    return float(2.0 ** ((ALPHABET.index(character) + SMALLEST) / OCTAVE))
 
 
 def script(task: TranslationTask, models: dict[str, EncoderDecoder]) -> str:
@@ -144,7 +145,12 @@ def read(text: str) -> dict[str, Any]:
     )
 
 
-def restore(name: str, parameters: dict[str, Any], source, target) -> EncoderDecoder:
+def restore(
+    name: str,
+    parameters: dict[str, Any],
+    source: Sequence[str],
+    target: Sequence[str],
+) -> EncoderDecoder:
     """A model with the weights of the script, for these vocabularies."""
     model = build(name, len(source), len(target))
     model.load_state_dict({key: decode(value) for key, value in parameters.items()})
@@ -170,6 +176,7 @@ def translate(
 def still(task: TranslationTask, models: dict[str, EncoderDecoder]) -> str:
     """What the still picture shows: both translations of a number, and the weights."""
     attended, fixed = (translate(task, models[name], [STILL])[0] for name in ENCODERS)
+    assert attended.weights is not None
     weights = attended.weights[: len(attended.target)].double()
     shown = {
         "title": f"{STILL:,}",

@@ -1,11 +1,15 @@
-"""A Sphinx extension: a page with something live on it gets its scripts and styles, no other does."""
+"""Sphinx extension: scripts and styles of the live translation and the bench, only where they are used."""
 
 import re
 from pathlib import PurePosixPath
+from typing import Any
 
-#: Without one of the scripts the still picture stays, and no more room is kept than it needs.
+from docutils import nodes
+from sphinx.application import Sphinx
+
+#: If a script cannot be loaded, the still picture stays, and no more space is reserved than it needs.
 ON_ERROR = "document.documentElement.classList.add('without-live')"
-#: What a still picture's class in the HTML calls for, in the order of loading.
+#: The files that belong to the class of a still picture, in the order of loading.
 LIVE = {
     "live-translation": (
         "live/live.css",
@@ -32,8 +36,14 @@ LIVE = {
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'
 
 
-def add_files(app, page, template, context, doctree):
-    """Add the files of what is live on this page."""
+def add_files(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Add the files that the classes on this page need."""
     for name, files in LIVE.items():
         if re.search(HAS_CLASS.format(name), context.get("body", "")):
             for file in files:
@@ -43,7 +53,7 @@ def add_files(app, page, template, context, doctree):
                     app.add_js_file(file, loading_method="defer", onerror=ON_ERROR)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, bool]:
     """Connect to the writing of pages."""
     app.connect("html-page-context", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,9 @@
-"""The moving picture of the live translation for the README.
+"""Command: record the live translation as the animation of the README.
 
     python book/tools/live_picture.py
 
-plays the page in Chromium and writes ``book/_static/live/live.gif``. Run it after ``make live``.
+The scripts of the page run in Chromium; the result is ``book/_static/live/live.gif``. Run it after
+``make live``.
 """
 
 import io
@@ -10,10 +11,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from get_browser import chromium
+from browser import launched
 from live_pages import LIVE
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 PICTURE = STATIC / "live" / "live.gif"
@@ -52,11 +53,13 @@ def page() -> str:
 
 
 def frames(tab: Page) -> Iterator[tuple[Image.Image, int]]:
-    """What is seen, each with the milliseconds that it stays: a long number, then a short one."""
+    """The frames, each with its duration in milliseconds: a long number, then a short one."""
 
     def seen(duration: int) -> tuple[Image.Image, int]:
-        clip = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
-        taken = tab.screenshot(animations="disabled", clip=clip)
+        taken = tab.screenshot(
+            animations="disabled",
+            clip={"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT},
+        )
         return Image.open(io.BytesIO(taken)).convert("RGB"), duration
 
     typed = tab.locator(".live-form input")
@@ -84,18 +87,19 @@ def frames(tab: Page) -> Iterator[tuple[Image.Image, int]]:
 
 
 def write(path: Path, browser: Browser) -> None:
-    """Play the page and write what is seen as an animation that repeats."""
-    size = {"width": WIDTH, "height": HEIGHT + BELOW}
-    tab = browser.new_page(viewport=size, reduced_motion="reduce")
-    place = path.with_suffix(".html")
-    place.write_text(page(), "utf-8")
+    """Record the frames and write them as an animation that repeats."""
+    tab = browser.new_page(
+        viewport={"width": WIDTH, "height": HEIGHT + BELOW}, reduced_motion="reduce"
+    )
+    document = path.with_suffix(".html")
+    document.write_text(page(), "utf-8")
     try:
-        tab.goto(place.as_uri())
+        tab.goto(document.as_uri())
         tab.locator(".live-heads", has_text="seen in training").wait_for()
         images, durations = zip(*frames(tab), strict=True)
     finally:
         tab.close()
-        place.unlink()
+        document.unlink()
     first_rest = durations.index(AT_REST)
     last_word = images[first_rest - 1]  # of the long number, where all colours occur
     colours = last_word.quantize(COLOURS)
@@ -113,8 +117,5 @@ def write(path: Path, browser: Browser) -> None:
 
 
 if __name__ == "__main__":
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"]
-        )
-        write(PICTURE, found)
+    with launched() as chromium:
+        write(PICTURE, chromium)

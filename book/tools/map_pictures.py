@@ -1,16 +1,19 @@
-"""The small pictures on the map of the welcome page: weights of the package's own mechanisms.
+"""Command: make the small pictures on the map of the welcome page from the package's own attention weights.
 
     python book/tools/map_pictures.py
 
-draws them anew into ``book/_static/map``. A row is a query, a column a key; the darker, the greater.
+The files are in ``book/_static/map``. Each row is a query and each column a key; a darker cell is a
+larger weight.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib import colormaps
 from PIL import Image
+from torch import Tensor
 
 from companion.attention import (
     Additive,
@@ -37,29 +40,29 @@ from companion.attention import (
 from companion.attention.masks import causal, dense
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "map"
-N, SIZE = 8, 16  # words, and features of a word
+N, SIZE = 8, 16  # words, and dimensions of a word vector
 CELL = 6  # pixels
-ORDER = [0, 2, 1, 3, 4, 7, 5, 6]  # which word a translation says next
+ORDER = [0, 2, 1, 3, 4, 7, 5, 6]  # the order of the words in the translation
 SHADES = 16
 
 
-def pictures():
-    """The weights of each picture, by its name: eight rows and eight columns of numbers from 0 to 1."""
+def pictures() -> dict[str, Tensor]:
+    """The weights of each picture by its name, an 8 × 8 matrix of numbers from 0 to 1."""
     torch.manual_seed(0)
     words = torch.randn(N, SIZE)
-    asked = (words + 0.5 * torch.randn(N, SIZE))[ORDER]
+    queries = (words + 0.5 * torch.randn(N, SIZE))[ORDER]
     with torch.no_grad():
-        found = one_text(words) | of_another(words, asked)
-        found["state"] = trained(Additive(SIZE, SIZE, SIZE), asked, words)
-        found["after"] = trained(Bilinear(SIZE, SIZE), asked, words)
+        found = within_a_text(words) | to_another_text(words, queries)
+        found["state"] = trained(Additive(SIZE, SIZE, SIZE), queries, words)
+        found["after"] = trained(Bilinear(SIZE, SIZE), queries, words)
         shared = MultiHeadAttention(SIZE, 4, key_value_heads=2)
         four = shared.weights(4 * words[:4], shared.project(4 * words[:4])[0])
         found["grouped"] = four.view(2, 2, 4, 4).transpose(1, 2).reshape(N, N)
     return found
 
 
-def one_text(words):
-    """Looks within one text, by itself or by a vector that asks the same of every text."""
+def within_a_text(words: Tensor) -> dict[str, Tensor]:
+    """The weights of self-attention, and of poolings whose query does not depend on the text."""
     everything = torch.ones(1, N, dtype=torch.bool)
     kinds = words[[0, 1, 0, 2, 1, 0, 2, 1]] + 0.6 * words
     key, _ = HiddenDot(SIZE).project(2 * words)
@@ -86,26 +89,26 @@ def one_text(words):
     }
 
 
-def of_another(words, asked):
-    """Looks at a text by another one: a translation that is being written, or a question."""
-    scores = Dot().score(asked[:3], words)
+def to_another_text(words: Tensor, queries: Tensor) -> dict[str, Tensor]:
+    """The weights where the queries are those of another text: a translation so far, or a question."""
+    scores = Dot().score(queries[:3], words)
     alpha, beta = masked_softmax(scores).mT, masked_softmax(scores.mT)
-    named_twice = words[[0, 1, 2, 3, 2, 0, 3, 1]] + 0.2 * asked
-    hops, query = [], 0.3 * asked[:2]
+    named_twice = words[[0, 1, 2, 3, 2, 0, 3, 1]] + 0.2 * queries
+    hops, query = [], 0.3 * queries[:2]
     for _ in range(3):
         hops.append(ScaledDot().weights(query, words))
         query = query + hops[-1] @ words
     padding = torch.arange(N) < N - 2
     return {
-        "question": Dot().weights(0.5 * asked[:4], words).repeat_interleave(2, 0),
-        "cosine": Cosine().weights(asked, words),
-        "dot": Dot().weights(asked, words),
-        "scaled": ScaledDot().weights(asked, words),
-        "softmax": ScaledDot().weights(asked, words, padding.expand(1, N)),
+        "question": Dot().weights(0.5 * queries[:4], words).repeat_interleave(2, 0),
+        "cosine": Cosine().weights(queries, words),
+        "dot": Dot().weights(queries, words),
+        "scaled": ScaledDot().weights(queries, words),
+        "softmax": ScaledDot().weights(queries, words, padding.expand(1, N)),
         "window": LocalM(ScaledDot(), 2).weights(0.5 * words, words),
-        "gaussian": Centred(ScaledDot(), 2, SIZE).weights(0.5 * asked, words),
-        "gumbel": GumbelSoftmax(ScaledDot(), 0.5).weights(0.5 * asked, words),
-        "drawn": HardAttention(ScaledDot())(asked, words).weights,
+        "gaussian": Centred(ScaledDot(), 2, SIZE).weights(0.5 * queries, words),
+        "gumbel": GumbelSoftmax(ScaledDot(), 0.5).weights(0.5 * queries, words),
+        "drawn": HardAttention(ScaledDot())(queries, words).weights,
         "both": torch.cat([alpha, torch.zeros(N, 2), beta], 1),
         "pointer": ScaledDot().weights(words[:4], named_twice).repeat_interleave(2, 0),
         "hops": torch.cat(
@@ -115,16 +118,18 @@ def of_another(words, asked):
 
 
 class Centred(LocalP):
-    """Local attention as if it had learnt to predict the word that each query asks for."""
+    """Local attention as if it had learned to predict the position of the word that matches each query."""
 
-    def centre(self, query, lengths, query_position=None):
-        """The positions in the order of the translation, a little to the right."""
+    def centre(
+        self, query: Tensor, lengths: Any, query_position: Tensor | None = None
+    ) -> Tensor:
+        """The positions in the order of the translation, shifted by 0.2."""
         return torch.tensor(ORDER) + 0.2
 
 
 @torch.enable_grad()
-def trained(attention: Attention, query, source):
-    """The weights of an attention that has learnt to bring each query the word that it asks for."""
+def trained(attention: Attention, query: Tensor, source: Tensor) -> Tensor:
+    """The weights of an attention that was trained to return the word that matches each query."""
     optimizer = torch.optim.Adam(attention.parameters(), 0.02)
     for _ in range(150):
         loss = (
@@ -136,8 +141,8 @@ def trained(attention: Attention, query, source):
     return attention.weights(query, attention.project(source)[0]).detach()
 
 
-def draw(weights):
-    """A picture of weights in shades of blue; roots, so that small weights are seen in a small picture."""
+def heat_map(weights: Tensor) -> Image.Image:
+    """A heat map in shades of blue, of square roots: they make small weights visible in a small picture."""
     shades = (weights.sqrt() * (SHADES - 1)).round().to(torch.uint8).numpy()
     picture = Image.fromarray(np.kron(shades, np.ones((CELL, CELL), np.uint8)), "P")
     picture.putpalette(
@@ -151,4 +156,4 @@ def draw(weights):
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, weights in pictures().items():
-        draw(weights).save(FOLDER / f"{name}.png", optimize=True, bits=4)
+        heat_map(weights).save(FOLDER / f"{name}.png", optimize=True, bits=4)

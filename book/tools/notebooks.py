@@ -1,8 +1,8 @@
-"""Make each chapter's notebook from its text: book/NN_name.md → book/NN_name.ipynb, executed.
+"""Command: make each chapter's notebook from its text, book/NN_name.md → book/NN_name.ipynb, and execute it.
 
-Two runs give the same bytes: the cells' ids are their places, no time is recorded, progress bars (stderr) are
-left out, and one thread computes. Only a cell with the tag measures-time prints something else each time. A
-chapter with a failing cell writes nothing.
+Two runs give the same bytes: cells have their numbers as ids, no time is recorded, progress bars (stderr)
+are left out, and one thread computes. Only a cell with the tag measures-time prints something else each
+time. If a cell of a chapter fails, the notebook of that chapter is not written.
 """
 
 import argparse
@@ -43,12 +43,12 @@ def chapters(names: Iterable[str] = (), root: Path = ROOT) -> list[Path]:
 
 
 def read(path: Path) -> NotebookNode:
-    """A chapter's text as a notebook that has not run."""
+    """A chapter's text as a notebook that has not been executed."""
     notebook = jupytext.read(path, fmt="md:myst")
     notebook.metadata = nbformat.from_dict(METADATA)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    for place, cell in enumerate(notebook.cells, start=1):
-        cell.id = f"cell-{place}"
+    for number, cell in enumerate(notebook.cells, start=1):
+        cell.id = f"cell-{number}"
     chapter = int(path.stem.partition("_")[0])
     notebook.cells = list(captioned(notebook.cells, chapter))
     return notebook
@@ -57,8 +57,8 @@ def read(path: Path) -> NotebookNode:
 def captioned(cells: Iterable[NotebookNode], chapter: int) -> Iterator[NotebookNode]:
     """The cells of a chapter, with numbered captions, each repeated in a cell of text.
 
-    Colab, GitHub and Jupyter show no caption that stands in the metadata of a cell. The
-    book does, and leaves out the cell of text.
+    Colab, GitHub and Jupyter do not show captions from the metadata of cells. The book
+    shows them, and leaves out the cells of text.
     """
     number = 0
     for cell in cells:
@@ -75,7 +75,7 @@ def captioned(cells: Iterable[NotebookNode], chapter: int) -> Iterator[NotebookN
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """Run all cells, in a new kernel whose working folder is ``folder``, and keep what belongs in the book.
+    """Run all cells in a new kernel whose working folder is ``folder``, and keep the outputs for the book.
 
     Raises:
         CellExecutionError: a cell failed.
@@ -97,7 +97,7 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
 
 
 def merge(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Join printed text that arrived in pieces, since where it is cut is chance."""
+    """Join printed text that arrived in pieces, because the pieces differ from run to run."""
     merged: list[NotebookNode] = []
     for output in outputs:
         if merged and output.output_type == merged[-1].output_type == "stream":
@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
             for path in chapters(options.names)
         }
     failures = {
-        path: task.exception() for path, task in tasks.items() if task.exception()
+        path: failure for path, task in tasks.items() if (failure := task.exception())
     }
     for path, failure in failures.items():
         if not isinstance(failure, CellExecutionError | ValueError):

@@ -1,4 +1,4 @@
-"""The pages of the built book without what only a screen can use: what PDF and ePub are made from."""
+"""Read the built pages for the PDF and the ePub, without what only works on a screen."""
 
 from collections.abc import Callable, Iterator
 from html import escape
@@ -8,7 +8,7 @@ from urllib.parse import urldefrag, urlsplit
 
 import lxml.html
 import yaml
-from drawings import take_back
+from drawings import restore
 from lxml.html import HtmlElement
 from lxml.html.builder import E
 from stamp import ROOT
@@ -16,8 +16,8 @@ from stamp import ROOT
 from companion.visualization.explorer import PERCENT
 
 ARTICLE = "//article[contains(@class, 'bd-article')]"
-# Marks beside headings, links to source code, those to the downloads themselves, lists of pages that the
-# theme hides, and the cells that install the package in Colab.
+# Link marks beside headings, links to source code, links to the downloads themselves, lists of pages that
+# the theme hides, and the cells that install the package in Colab.
 SUPERFLUOUS = (
     ".//a[@class='headerlink' or span[@class='viewcode-link']]"
     " | .//div[contains(@class, 'downloads') or contains(@class, 'toctree-wrapper')]"
@@ -25,11 +25,8 @@ SUPERFLUOUS = (
 )
 EXPLORERS = ".//form[starts-with(@class, 'explore-')]"
 FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
-ON_SCREEN = {
-    "style",
-    "loading",
-    "decoding",
-}  # what keeps the room of formulas and pictures while they load
+# The attributes that reserve the space of formulas and pictures while they load.
+ON_SCREEN = {"style", "loading", "decoding"}
 WEIGHT = "--w:"
 PLAIN_CODE = ".//div[@class='highlight']//span[not(@class)]"
 LIGHT = 'html[data-theme="light"] '
@@ -37,7 +34,7 @@ TOOLS = Path(__file__).parent
 
 
 class Page(NamedTuple):
-    """A page of the book: its file's name, its title, the part it belongs to, and what it says."""
+    """A page of the book: the name of its file, its title, the part of the book, and its content."""
 
     name: str
     title: str
@@ -46,7 +43,7 @@ class Page(NamedTuple):
 
 
 class Book(NamedTuple):
-    """A built book: the folder of its web pages, its title, its author, and the pages in their order."""
+    """A built book: the folder of its web pages, its title, its author, and its pages in order."""
 
     html: Path
     title: str
@@ -79,7 +76,7 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
     body = lxml.html.fromstring(path.read_text("utf-8")).xpath(ARTICLE)[0]
     for element in body.xpath(SUPERFLUOUS):
         element.drop_tree()
-    take_back(body)
+    restore(body)
     for link in body.find_class("image-reference"):
         link.drop_tag()
     for explorer in body.xpath(EXPLORERS):
@@ -100,7 +97,7 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
 
 
 def flatten(explorer: HtmlElement) -> None:
-    """Put the open map of an explorer, as a table whose cells carry their own shades, in its place."""
+    """Replace an explorer by its open map, as a table whose cells have their own background colours."""
     shown = explorer.xpath("(details[@open] | self::*[not(details)])")[0]
     table = shown.find(".//table")
     for head in table.iter("th"):
@@ -116,7 +113,7 @@ def flatten(explorer: HtmlElement) -> None:
     if names := explorer.xpath("details/summary/text()"):
         name = shown.findtext("summary")
         said = f"{said} This is {name}, one of {len(names)} maps; the web page has them all."
-    outer = explorer.getparent()  # with the explorer's own style sheet
+    outer = explorer.getparent()  # which also has the explorer's own style sheet
     outer[:] = [
         E.figure(
             E.div(table, {"class": "map"}),
@@ -127,7 +124,7 @@ def flatten(explorer: HtmlElement) -> None:
 
 
 def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
-    """Let each link to a page of the book, by its name and a fragment, be what ``link`` makes of them.
+    """Replace each link to a page of the book by what ``link`` returns for the page's name and the fragment.
 
     Raises:
         ValueError: a link leads to a page that is not in the book.
@@ -146,7 +143,7 @@ def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
 
 
 def stylesheet(book: Book, name: str) -> str:
-    """What the pages have in common, the colours of code as on the light web pages, and the file ``name``."""
+    """``pages.css``, the colours of code as on the light web pages, and the file ``name``."""
     code = (book.html / "_static" / "pygments.css").read_text("utf-8").splitlines()
     colours = [
         line.removeprefix(LIGHT)
@@ -163,7 +160,7 @@ def stylesheet(book: Book, name: str) -> str:
 
 
 def cover(book: Book) -> str:
-    """The title page."""
+    """The title page in HTML."""
     picture = (book.html / "_static" / "alignment.png").resolve().as_uri()
     return (
         f'<header class="cover"><p class="title">{escape(book.title)}</p><img src="{picture}" alt="">'

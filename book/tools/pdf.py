@@ -1,4 +1,4 @@
-"""The book as one PDF for A4: printed by Chromium, with bookmarks, and with page numbers in its contents."""
+"""The book as one PDF for A4, printed by Chromium, with bookmarks and a table of contents."""
 
 import io
 import json
@@ -9,10 +9,11 @@ from pathlib import Path
 import lxml.html
 import pikepdf
 from browser import characters_without_font, opened
+from get_browser import CHINESE
 from pages import Book, Page, cover, read_book, relink, stylesheet
 
 NUMBERS = """numbers => document.querySelectorAll('nav.contents .number').forEach(
-    (place, index) => { place.textContent = numbers[index] })"""
+    (element, index) => { element.textContent = numbers[index] })"""
 
 
 def write_pdf(html: Path, path: Path) -> None:
@@ -20,20 +21,20 @@ def write_pdf(html: Path, path: Path) -> None:
     book = read_book(html)
     with opened(book, *document(book)) as browser:
         with pikepdf.open(io.BytesIO(browser.pdf(prefer_css_page_size=True))) as draft:
-            places = [draft.Root.Dests[f"/{page.name}"][0] for page in book.pages]
-            browser.evaluate(NUMBERS, [pikepdf.Page(place).label for place in places])
+            sheets = [draft.Root.Dests[f"/{page.name}"][0] for page in book.pages]
+            browser.evaluate(NUMBERS, [pikepdf.Page(sheet).label for sheet in sheets])
         printed = browser.pdf(
             prefer_css_page_size=True, print_background=True, outline=True, tagged=True
         )
         if without := characters_without_font(browser):
             print(
-                f"No font has {without}: the PDF shows boxes. On Debian, apt-get install fonts-noto-cjk."
+                f"No font has {without}: the PDF shows boxes. On Debian, apt-get install {CHINESE}."
             )
     finish(printed, book, path)
 
 
 def document(book: Book) -> tuple[str, str]:
-    """The style sheet and the body of one document that has all pages, their links and pictures in place."""
+    """The style sheet and the body of one document with all pages, whose links and pictures work there."""
     for page in book.pages:
         for element in page.body.xpath(".//*[@id]"):
             element.set("id", anchor(page.name, element.get("id")))
@@ -44,13 +45,13 @@ def document(book: Book) -> tuple[str, str]:
         running_head(number, page.title) for number, page in enumerate(book.pages)
     )
     sections = "".join(section(number, page) for number, page in enumerate(book.pages))
-    return stylesheet(book, "print.css") + heads, cover(book) + contents(
+    return stylesheet(book, "pdf.css") + heads, cover(book) + contents(
         book.pages
     ) + sections
 
 
 def finish(printed: bytes, book: Book, path: Path) -> None:
-    """Write a printed book into a file, with its title and author, to be opened with its bookmarks."""
+    """Write the printed book into a file with its title and author, which opens with the bookmarks shown."""
     with pikepdf.open(io.BytesIO(printed)) as pdf:
         pdf.Root.PageMode = pikepdf.Name.UseOutlines
         with pdf.open_metadata(set_pikepdf_as_editor=False) as metadata:
@@ -60,23 +61,23 @@ def finish(printed: bytes, book: Book, path: Path) -> None:
 
 
 def anchor(name: str, fragment: str) -> str:
-    """What identifies a place of a page, or the page itself, among all pages."""
+    """The id of an element of a page, or of the page itself, in the document with all pages."""
     return f"{name}--{fragment}" if fragment else name
 
 
 def running_head(number: int, title: str) -> str:
-    """The rule that writes the page's title over each of its sheets."""
+    """The style rule that prints the page's title at the top of each of its sheets."""
     return f"@page page-{number} {{ @top-center {{ content: {json.dumps(title, ensure_ascii=False)} }} }}\n"
 
 
 def section(number: int, page: Page) -> str:
-    """A page of the book, beginning on a new sheet."""
+    """A page of the book, which starts on a new sheet."""
     body = "".join(lxml.html.tostring(child, encoding="unicode") for child in page.body)
     return f'<section class="page" id="{page.name}" style="page: page-{number}">{body}</section>\n'
 
 
 def contents(pages: list[Page]) -> str:
-    """The table of contents, with room for the numbers."""
+    """The table of contents, with an empty element for each page number."""
     lines = '<nav class="contents"><h1>Contents</h1>'
     for part, members in groupby(pages, key=lambda page: page.part):
         lines += f"<p>{escape(part)}</p><ul>"
@@ -87,8 +88,8 @@ def contents(pages: list[Page]) -> str:
 def line(page: Page) -> str:
     """A page in the table of contents.
 
-    The number stands close to the title: across a wide gap, programs that read the text of a
-    PDF do not see a space.
+    The number is close to the title: in place of a wide gap, programs that extract the text
+    of a PDF insert no space.
     """
     number = '<span class="number"></span>'
     return f'<li><a href="#{page.name}">{escape(page.title)} {number}</a></li>'

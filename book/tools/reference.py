@@ -1,37 +1,45 @@
-"""A Sphinx extension: links between the chapters and the reference of the package.
+"""Sphinx extension: links between the chapters and the reference of the package.
 
-On a page of the reference, a heading that links to a chapter says which chapter explains what is
-below it. That is the only place where modules and chapters are brought together: each class and
-function there links to the chapter, and the chapter ends with links to these modules. A name of
-the package that stands as code in a text links to its entry.
+On a page of the reference, a heading that links to a chapter says that the chapter explains the
+modules below it. From this alone, each class and function below the heading gets a link to the
+chapter, and the chapter ends with links to the modules. A name of the package that is written as
+code in a text becomes a link to its entry.
 """
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from importlib import import_module
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.domains.python import PythonDomain
+from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 
-CHAPTER = re.compile(r"book/(\d\d)_\w+")
+CHAPTER = re.compile(r"book/\d\d_\w+")
 ARGUMENTS = re.compile(r"\(.*\)$", re.DOTALL)
 # `sample` or `mean` may mean anything; `Additive` does not.
 TELLING = re.compile(r"[A-Z_.]")
 DEFINED = re.compile(r"^(?:class +|def +|)(\w+)(?= *=|\(|:)", re.MULTILINE)
+#: The page and the anchor of an entry.
+Target = tuple[str, str]
+#: The modules that each chapter explains, by the chapter's page.
+EXPLAINED: defaultdict[str, list[str]] = defaultdict(list)
 
 
-def prepare(app):
-    """Begin with no module that a chapter explains."""
-    app.env.explained = defaultdict(list)
+def prepare(app: Sphinx) -> None:
+    """Start the build with no module that a chapter explains."""
+    EXPLAINED.clear()
 
 
-def link_to_chapter(app, doctree):
-    """Let the entries under a heading that links to a chapter link to it, too."""
+def link_to_chapter(app: Sphinx, doctree: nodes.document) -> None:
+    """Add a link to the chapter to each entry under a heading that links to it."""
     for section in doctree.findall(nodes.section):
         chapter = linked_chapter(section.next_node(nodes.title))
         if chapter:
-            app.env.explained[chapter] += [
+            EXPLAINED[chapter] += [
                 name.removeprefix("module-")
                 for element in section.findall(nodes.Element)
                 for name in element["ids"]
@@ -42,22 +50,23 @@ def link_to_chapter(app, doctree):
                     signature += chapter_link(chapter)
 
 
-def linked_chapter(title):
+def linked_chapter(title: nodes.Element) -> str | None:
     """The chapter that a heading links to, if it does."""
     for link in title.findall(addnodes.pending_xref):
         if CHAPTER.fullmatch(link["reftarget"]):
-            return link["reftarget"]
+            return str(link["reftarget"])
     return None
 
 
-def chapter_link(chapter):
-    """A link with the chapter's number, to stand beside the one to the source."""
-    text = nodes.inline("", f"[chapter {int(CHAPTER.fullmatch(chapter)[1])}]")
+def chapter_link(chapter: str) -> addnodes.pending_xref:
+    """A link with the chapter's number, to be shown beside the link to the source."""
+    number = int(chapter.removeprefix("book/")[:2])
+    text = nodes.inline("", f"[chapter {number}]")
     target = {"refdomain": "std", "reftype": "doc", "reftarget": f"/{chapter}"}
     return addnodes.pending_xref("", text, refexplicit=True, refwarn=True, **target)
 
 
-def link_to_reference(app, doctree, page):
+def link_to_reference(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Link the names of the package in a text, and end a chapter with its modules."""
     entries = find_entries(app.env)
     own = {
@@ -71,31 +80,38 @@ def link_to_reference(app, doctree, page):
             literal.replace_self(
                 reference(app, page, entries[name], literal.deepcopy())
             )
-    if page in app.env.explained:
+    if page in EXPLAINED:
         doctree[0] += modules_of_chapter(app, page)
 
 
-def find_entries(env):
+def find_entries(env: BuildEnvironment) -> dict[str, Target]:
     """The page and the anchor of each entry, by all the names that a text may use for it.
 
-    A name of two entries is the name of none.
+    A name that fits two entries is left out.
     """
-    python = env.get_domain("py")
-    found = defaultdict(set)
+    python = python_domain(env)
+    found: defaultdict[str, set[Target]] = defaultdict(set)
     for name, entry in python.objects.items():
         for short in short_names(name, python.modules):
             found[short].add((entry.docname, entry.node_id))
     return {
-        name: places.pop()
-        for name, places in found.items()
-        if len(places) == 1 and TELLING.search(name)
+        name: targets.pop()
+        for name, targets in found.items()
+        if len(targets) == 1 and TELLING.search(name)
     }
 
 
-def short_names(name, modules):
+def python_domain(env: BuildEnvironment) -> PythonDomain:
+    """What Sphinx knows of the modules and entries of the package."""
+    domain = env.get_domain("py")
+    assert isinstance(domain, PythonDomain)
+    return domain
+
+
+def short_names(name: str, modules: Collection[str]) -> Iterator[str]:
     """``masks.causal``, for example, for ``companion.attention.masks.causal``.
 
-    What the package of a module exports has also names without the module.
+    What a package exports from a module also has names without the module.
     """
     if name in modules:
         yield name
@@ -110,13 +126,13 @@ def short_names(name, modules):
         yield ".".join(inside)
 
 
-def suffixes(path, inside):
-    """The ends of a path, each with what is inside its module."""
+def suffixes(path: list[str], inside: list[str]) -> Iterator[str]:
+    """The ends of a module's path, each followed by the name inside the module."""
     return (".".join(path[start:] + inside) for start in range(len(path)))
 
 
-def is_free(literal):
-    """Whether what stands as code is not part of a link, a heading or an entry of the reference."""
+def is_free(literal: nodes.Node) -> bool:
+    """Whether a piece of code is outside links, headings and entries of the reference."""
     around = literal.parent
     while around and not isinstance(
         around, nodes.reference | nodes.title | addnodes.desc
@@ -125,24 +141,26 @@ def is_free(literal):
     return around is None
 
 
-def modules_of_chapter(app, page):
+def modules_of_chapter(app: Sphinx, page: str) -> nodes.container:
     """The last lines of a chapter: where its code is in the reference."""
-    places = app.env.get_domain("py").modules
+    modules = python_domain(app.env).modules
     box = nodes.container(classes=["in-the-package"])
     text = nodes.paragraph("", "", nodes.strong("", "In the package:"))
-    for name in app.env.explained[page]:
-        target = places[name].docname, places[name].node_id
+    for name in EXPLAINED[page]:
+        target = modules[name].docname, modules[name].node_id
         text += [nodes.Text(" "), reference(app, page, target, nodes.literal("", name))]
     box += text
     return box
 
 
-def reference(app, page, place, shown):
+def reference(
+    app: Sphinx, page: str, target: Target, shown: nodes.Node
+) -> nodes.reference:
     """A link from a page to an entry."""
-    return make_refnode(app.builder, page, *place, shown)
+    return make_refnode(app.builder, page, *target, shown)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", link_to_chapter)

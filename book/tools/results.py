@@ -1,4 +1,4 @@
-"""A Sphinx extension: directives for tables of what is published beside what we measured.
+"""Sphinx extension: directives for the tables of results, published figures beside ours.
 
 ``results`` is for translation models. On a page, one line a model: the file of our run, its name, and the
 published BLEU. A line may name several files, of runs that differ in their random seeds only::
@@ -21,7 +21,7 @@ teacher forcing::
     attention | self-attention | 0.8493 0.8404
     ```
 
-``classifiers`` is for those of which nothing is published: one line a model::
+``classifiers`` is for classifiers without published figures: one line a model::
 
     ```{classifiers} imdb
     bag | bag of words
@@ -43,6 +43,7 @@ from typing import Any
 
 from bleu_chart import Scores, bleu_chart
 from runs import Row, Runs, epochs, measured, provenance
+from sphinx.application import Sphinx
 
 from companion.experiments.recorded import FOLDER
 
@@ -55,7 +56,7 @@ class Translators(Runs):
     several_seeds = True
 
     def check(self, result: dict[str, Any]) -> None:
-        """The pictures of the chapters need the sentences of each run."""
+        """Refuse a run without test sentences, which the figures of the chapters need."""
         if not result["sentences"]:
             raise ValueError("has no test sentences: repeat the run to get them")
 
@@ -112,12 +113,12 @@ class Perplexities(Translators):
         return [head, *map(perplexities, rows)]
 
     def below(self, rows: list[Row]) -> list[str]:
-        """Nothing: the runs are those of the table of results."""
+        """Nothing: the same runs are described below the table of results."""
         return []
 
 
 class Trials(Runs):
-    """One model with other options in each row: its validation loss after each epoch, and BLEU."""
+    """One model with different options in each row: its validation loss after each epoch, and BLEU."""
 
     required_arguments = 2
     columns = ("file", "options")
@@ -163,7 +164,7 @@ class Epochs(Runs):
 
 
 class Classifiers(Runs):
-    """The same of classifiers to which nothing published can be compared."""
+    """The accuracy of classifiers without published figures, after each epoch and on the test set."""
 
     columns = ("file", "model")
 
@@ -301,7 +302,7 @@ def classifier(row: Row) -> tuple[str, ...]:
 
 
 def validation(result: dict[str, Any]) -> list[str]:
-    """Our accuracy on the validation set after each epoch, in bold what was selected."""
+    """Our accuracy on the validation set after each epoch, with the selected epochs in bold."""
     history = result["history"]
     numbers = {record["step"]: number for number, record in enumerate(history)}
     chosen = [numbers[step] for step in result["selected"]["steps"]]
@@ -314,15 +315,15 @@ def tested(result: dict[str, Any]) -> str:
 
 
 def in_bold(column: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    """The same with the cells of these numbers in bold."""
+    """A column with the cells of these numbers in bold."""
     return [
         f"**{cell}**" if number in numbers else cell
         for number, cell in enumerate(column)
     ]
 
 
-def setup(app: Any) -> dict[str, bool]:
-    """Give the build the directives."""
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
     app.add_config_value("results_folder", str(FOLDER), "env")
     app.add_directive("results", Results)
     app.add_directive("perplexities", Perplexities)

@@ -1,6 +1,6 @@
-"""What the tables of results share: the files of runs, their figures, and how to repeat them.
+"""The base class of the directives in ``results``: reads the files of runs, and says how to repeat them.
 
-The build fails, and names the file, if one is missing, damaged, a trial on less data, or another model's.
+If a file is missing, damaged, a trial on less data, or of another model, the build fails and names it.
 """
 
 import html
@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from companion.experiments.record import read_result
 from companion.training.checkpoint import first_difference
 
-#: Training examples of each experiment, and the argument that takes fewer for a trial.
+#: The number of training examples of each experiment, and the argument that limits it for a trial.
 DATA = {"multi30k": (29_000, "sentences"), "imdb": (22_500, "reviews")}
 
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Runs(SphinxDirective):
-    """A table, published against measured, and folded below it what is needed to repeat each run.
+    """A table of published and measured figures, and folded below it what is needed to repeat each run.
 
     Its argument is an experiment; each line of its content has the ``columns``, with ``|`` between them: the
     file's name without ``.json``, the model's name, and what is published. If ``several_seeds``, the first
@@ -74,7 +74,7 @@ class Runs(SphinxDirective):
         return provenance(row)
 
     def run(self) -> list[nodes.Node]:
-        """Write all in Markdown, and let the page's own parser read it."""
+        """Write everything in Markdown, which the parser of the page reads."""
         try:
             rows = [self.read(line) for line in self.content if line.strip()]
             if not rows:
@@ -110,7 +110,7 @@ class Runs(SphinxDirective):
     def read_file(
         self, path: Path, model: str, name: str, published: tuple[str, ...]
     ) -> dict[str, Any]:
-        """The run of a model that a file holds, if a row can be made of it."""
+        """The run in a file, if a row can be made of it."""
         result = read_run(path, self.arguments[0], model)
         try:
             self.check(result)
@@ -133,7 +133,7 @@ class Runs(SphinxDirective):
 
 
 def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
-    """The run that a file holds.
+    """The run in a file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -153,7 +153,7 @@ def read_run(path: Path, experiment: str, model: str) -> dict[str, Any]:
 
 
 def check_seeds(found: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Refuse files whose runs differ in more than the seed, or not even in that.
+    """Refuse files whose runs differ in more than the seed, or have the same seed.
 
     Raises:
         ValueError: with the file and the argument.
@@ -214,7 +214,7 @@ def selected(result: dict[str, Any]) -> str:
 
 
 def provenance(row: Row, remarks: Iterable[str] = ()) -> list[str]:
-    """The folded lines that say how to repeat the runs of a row, and on what they were made."""
+    """The folded lines that say how to repeat the runs of a row, and with which hardware they were made."""
     results = row.results
     seeds = [str(result["arguments"]["seed"]) for result in results]
     return [
@@ -255,7 +255,7 @@ def minutes(results: Iterable[dict[str, Any]], clock: str) -> str:
 
 
 def hardware(result: dict[str, Any]) -> str:
-    """What a run was made on."""
+    """The hardware of a run."""
     found = result["hardware"]
     processor = found["gpu"] or f"{found['machine']} processor"
     return f"{processor}; threads: {found['threads']}; processes: {found['processes']}"
@@ -274,7 +274,7 @@ def checksums(result: dict[str, Any]) -> str:
 
 
 def distinct(texts: Iterable[str]) -> str:
-    """Each text once; what is the same for all seeds is said once."""
+    """Each different text once."""
     return " / ".join(dict.fromkeys(texts))
 
 

@@ -1,4 +1,4 @@
-"""Write the repository's address, from _config.yml, into the notebooks' setup cell and the README.
+"""Command: write the repository's address from _config.yml into the notebooks' setup cells and the README.
 
 Run it with `make stamp` after `repository.url` has changed; `make notebooks` does it too.
 """
@@ -66,13 +66,19 @@ def setup_source(url: str) -> str:
 
 
 def with_setup(code: str, url: str) -> str:
-    """A setup cell that knows ``url``, with the chapter's own imports after it."""
-    own = SETUP_PART.search(code)[1]
-    return setup_source(url) + own
+    """A setup cell that installs from ``url``, with the chapter's own imports after it.
+
+    Raises:
+        ValueError: the cell is not a setup cell.
+    """
+    setup = SETUP_PART.search(code)
+    if setup is None:
+        raise ValueError("a setup cell has the line `#@title Setup`")
+    return setup_source(url) + setup[1]
 
 
 def stamp_source(text: str, url: str, name: str) -> str:
-    """The text of a chapter, its setup cell replaced by the one that knows ``url``.
+    """The text of a chapter, its setup cell replaced by one that installs from ``url``.
 
     Raises:
         ValueError: the chapter's first code cell is not its setup cell.
@@ -87,7 +93,7 @@ def stamp_source(text: str, url: str, name: str) -> str:
 
 
 def stamp_notebook(text: str, url: str) -> str:
-    """An executed notebook with another setup cell, everything else left byte for byte as it is."""
+    """An executed notebook with another setup cell; everything else stays as it is, byte for byte."""
     notebook = json.loads(text)
     setup = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
     code = with_setup("".join(setup["source"]), url)
@@ -96,7 +102,7 @@ def stamp_notebook(text: str, url: str) -> str:
 
 
 def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
-    """The README, with the part between its two marks written anew."""
+    """The README with a new part between its two marks."""
     if url:
         *_, owner, name = url.split("/")
         links = [
@@ -106,7 +112,7 @@ def stamp_readme(text: str, url: str, chapters: list[Path]) -> str:
         clone = f"`git clone {url}`, or open a chapter in Colab:"
         part = ["## In Colab", "", clone, "", *links]
     else:
-        part = []  # nowhere to point at
+        part = []
     return README_PART.sub(
         lambda marks: marks[1] + "\n".join(part) + "\n" + marks[2], text
     )
@@ -127,7 +133,7 @@ def stamp(root: Path = ROOT) -> None:
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Write ``text`` only if it is new, so that nothing seems changed to `make` when nothing is."""
+    """Write ``text`` only if it is new, so that `make` sees a change only where there is one."""
     if path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
         print(f"stamped {path.name}")

@@ -4,11 +4,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 BOOK = Path(__file__).resolve().parents[2] / "book"
 sys.path.insert(0, str(BOOK / "tools"))
-from get_browser import chromium  # noqa: E402
+from browser import launched  # noqa: E402
 from live_pages import LIVE  # noqa: E402
 
 SCRIPTS = [BOOK / "_static" / x for x in LIVE["live-translation"] if x.endswith(".js")]
@@ -25,9 +23,8 @@ TIMED = """scripts => {
 
 def main():
     texts, times = [path.read_text("utf-8") for path in SCRIPTS], []
-    with sync_playwright() as playwright:
-        options = {"executable_path": chromium(), "args": ["--no-sandbox"]}
-        page = playwright.chromium.launch(**options).new_page()
+    with launched() as browser:
+        page = browser.new_page()
         for _ in range(ROUNDS):
             page.goto("about:blank")  # which forgets the scripts of the last round
             page.set_content(STILL)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from tests.conftest import ROOT
 
@@ -62,12 +61,10 @@ def chromium():
 @pytest.fixture(scope="module")
 def browser(chromium):
     """A Chromium without a window."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
-        )
+    from browser import launched
+
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

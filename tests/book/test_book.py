@@ -21,7 +21,7 @@ from book_pages import name_boxes
 from docutils import nodes
 from docutils.utils import new_document
 from light_pages import UNSEEN, lighter, take_fewer_colours
-from map_pictures import FOLDER, draw, pictures
+from map_pictures import FOLDER, heat_map, pictures
 from PIL import Image
 from stamp import (
     COLAB,
@@ -378,12 +378,12 @@ def test_an_icon_that_is_not_known_is_an_error(tmp_path):
 
 def test_the_pictures_of_the_map_are_those_of_the_package():
     text = (ROOT / "book" / "index.md").read_text("utf-8")
-    drawn = {
-        name: np.asarray(draw(weights), int) for name, weights in pictures().items()
+    made = {
+        name: np.asarray(heat_map(weights), int) for name, weights in pictures().items()
     }
-    assert {path.stem for path in FOLDER.iterdir()} == drawn.keys()
-    assert set(re.findall(r"_static/map/(\w+)\.png", text)) == drawn.keys()
-    for name, shades in drawn.items():
+    assert {path.stem for path in FOLDER.iterdir()} == made.keys()
+    assert set(re.findall(r"_static/map/(\w+)\.png", text)) == made.keys()
+    for name, shades in made.items():
         path = FOLDER / f"{name}.png"
         assert path.stat().st_size < 2000
         assert np.abs(np.asarray(Image.open(path), int) - shades).max() <= 1, (
@@ -427,7 +427,7 @@ def test_what_sums_a_chapter_up_is_a_box_below_its_title(html):
         assert "min to read" not in description
 
 
-def test_definitions_and_common_mistakes_are_callouts():
+def test_definitions_are_boxes():
     def quotation(first, *rest):
         words = nodes.Text(""), first, *rest
         return nodes.block_quote("", nodes.paragraph("", "", *words))
@@ -437,7 +437,6 @@ def test_definitions_and_common_mistakes_are_callouts():
 
     quotations = [
         quotation(bold("Definition."), nodes.Text(" A token is a word.")),
-        quotation(bold("Common mistake."), nodes.Text(" No mask.")),
         quotation(bold("Attention"), nodes.Text(" is all you need.")),
         quotation(nodes.Text("Definition.")),
         quotation(nodes.Text("See "), bold("Definition.")),
@@ -446,8 +445,7 @@ def test_definitions_and_common_mistakes_are_callouts():
     page += nodes.section("", nodes.title("", "Title"), *quotations)
     name_boxes(None, page)
     assert [quotation["classes"] for quotation in quotations] == [
-        ["callout", "definition"],
-        ["callout", "common-mistake"],
+        ["definition"],
         [],
         [],
         [],

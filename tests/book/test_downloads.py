@@ -19,13 +19,12 @@ import pytest
 import yaml
 from archive import write_archive
 from axe_playwright_python.sync_playwright import Axe
-from browser import characters_without_font, opened
+from browser import characters_without_font, launched, opened
 from downloads import linked, write_site, write_zip
 from epub import entry, letter, write_epub
 from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
 from pdf import document
-from playwright.sync_api import sync_playwright
 from stamp import COLAB
 
 from companion.visualization import explore_many
@@ -362,19 +361,15 @@ def test_a_browser_shows_the_epub_without_a_complaint(made, chromium, tmp_path):
     with zipfile.ZipFile(made / "downloads" / "attention.epub") as archive:
         archive.extractall(tmp_path)
     complaints = visited(
-        chromium,
-        [tmp_path / "book" / f"{name}.xhtml" for name in ("cover", "02_bahdanau")],
+        [tmp_path / "book" / f"{name}.xhtml" for name in ("cover", "02_bahdanau")]
     )
     assert not complaints
 
 
-def visited(chromium, paths):
+def visited(paths):
     """What a browser without a network complains of when it opens files."""
     complaints = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
-        )
+    with launched() as browser:
         page = browser.new_page(offline=True)
         page.on("requestfailed", lambda request: complaints.append(request.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -388,7 +383,6 @@ def visited(chromium, paths):
             assert page.evaluate(
                 "[...document.images].every(i => i.loading === 'lazy' || i.naturalWidth > 0)"
             )
-        browser.close()
     return complaints
 
 
@@ -406,7 +400,7 @@ def test_the_zip_works_where_it_is_unpacked(made, html, chromium, tmp_path):
     } - {"attention/ready"}
     assert names == sorted(names)
     pages = ("index.html", "book/index.html", "book/02_bahdanau.html", "search.html")
-    assert not visited(chromium, [tmp_path / "attention" / page for page in pages])
+    assert not visited([tmp_path / "attention" / page for page in pages])
 
 
 def test_the_site_links_to_the_downloads(made, chromium):
@@ -420,10 +414,7 @@ def test_the_site_links_to_the_downloads(made, chromium):
         "make downloads"
         not in welcome[welcome.index("<article") : welcome.index("</article>")]
     )
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
-        )
+    with launched() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 844})
         page.goto((site / "book" / "index.html").as_uri())
         found = (
@@ -432,7 +423,6 @@ def test_the_site_links_to_the_downloads(made, chromium):
             .response["violations"]
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        browser.close()
     assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
 
@@ -470,7 +460,7 @@ def test_only_downloads_that_exist_are_linked(tmp_path):
 def test_a_welcome_page_without_one_place_for_links_is_an_error(page, tmp_path):
     path = tmp_path / "attention.zip"
     path.touch()
-    with pytest.raises(ValueError, match=r"has [02] places for downloads, not 1"):
+    with pytest.raises(ValueError, match=r"has [02] lists of downloads, not 1"):
         linked(page, [path])
 
 

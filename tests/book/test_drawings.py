@@ -4,7 +4,7 @@ import re
 
 import nbformat
 import pytest
-from drawings import draw_in_place, take_back
+from drawings import inline, restore
 from lxml.html import fromstring
 
 from companion.diagrams import Drawing
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("picture", [PICTURE, LINKED.format(PICTURE)])
 def test_a_drawing_takes_the_place_of_its_picture(picture, folder):
-    page = draw_in_place(f"<p>Before</p>{picture}<p>after</p>", folder)
+    page = inline(f"<p>Before</p>{picture}<p>after</p>", folder)
     drawn = SVG.replace("<svg", '<svg data-file="../_images/a.svg"', 1)
     assert page == f"<p>Before</p>{drawn}<p>after</p>"
 
@@ -42,14 +42,14 @@ def test_a_drawing_takes_the_place_of_its_picture(picture, folder):
 def test_other_pictures_and_links_stay(folder):
     others = '<img src="x.png"><img src="../_images/b.svg"><img src="data:,.svg">'
     link = f'<a href="x.html">see {PICTURE}</a>'
-    page = draw_in_place(others + link, folder)
+    page = inline(others + link, folder)
     assert page.startswith(others)
     assert page.endswith("</svg></a>")
 
 
 def test_in_pdf_and_epub_it_is_a_picture_again(folder):
-    page = fromstring(draw_in_place(f"<figure>{PICTURE} Caption</figure>", folder))
-    take_back(page)
+    page = fromstring(inline(f"<figure>{PICTURE} Caption</figure>", folder))
+    restore(page)
     assert not page.findall(".//svg")
     (picture,) = page.findall(".//img")
     assert dict(picture.attrib) == {
