@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md: its list of files is true, and its example of a new mechanism works as it is written."""
+"""CONTRIBUTING.md: its lists of files are true, and its example of a new mechanism works as it is written."""
 
 import ast
 import re
@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-PART = re.compile(r"<!-- files -->\n(.*?)<!-- /files -->", re.DOTALL)
+PART = re.compile(r"(?<=<!-- (files|tools) -->\n).*?(?=<!-- /\1 -->)", re.DOTALL)
 FILE = re.compile(r"^`([\w/.]+\.py)`\n\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FOLDERS = (
     "",
@@ -48,10 +50,23 @@ def list_of_files():
     return "\n".join(rows) + "\n"
 
 
-def test_the_list_has_every_file_with_the_first_sentence_of_its_docstring():
-    assert PART.search(TEXT)[1] == list_of_files(), (
-        "run: python -m tests.test_contributing"
-    )
+def list_of_tools():
+    """Every file of book/tools with the first sentence of its docstring, or with its first comment."""
+    folder = ROOT / "book" / "tools"
+    found = {path.name: purpose(path) for path in folder.glob("*.py")}
+    for path in folder.glob("*.css"):
+        found[path.name] = re.match(r"/\* (.*?) \*/", path.read_text("utf-8"))[1]
+    rows = "".join(f"| `{name}` | {found[name]} |\n" for name in sorted(found))
+    return f"| file of `book/tools/` | what it is for |\n|---|---|\n{rows}"
+
+
+LISTS = {"files": list_of_files, "tools": list_of_tools}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_list_has_every_file_and_what_it_is_for(name):
+    (found,) = [part[0] for part in PART.finditer(TEXT) if part[1] == name]
+    assert found == LISTS[name](), "run: python -m tests.test_contributing"
 
 
 def test_no_folder_is_missing_from_the_list():
@@ -93,9 +108,4 @@ def test_a_new_mechanism_in_five_steps(tmp_path):
 
 if __name__ == "__main__":
     path = ROOT / "CONTRIBUTING.md"
-    path.write_text(
-        PART.sub(
-            lambda part: f"<!-- files -->\n{list_of_files()}<!-- /files -->", TEXT
-        ),
-        "utf-8",
-    )
+    path.write_text(PART.sub(lambda part: LISTS[part[1]](), TEXT), "utf-8")
