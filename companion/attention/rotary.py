@@ -164,7 +164,7 @@ class CacheRotary(Rotary):
     than the cache, however long the text: a model never meets a distance that it was not
     trained on. The keys are kept unrotated and rotated at every step. Until the cache
     forgets its first key, all is as with :class:`Rotary`; after that, the positions of a
-    long prompt are computed one after the other. Without a cache, ``forward`` rotates by
+    long prompt are computed sequentially. Without a cache, ``forward`` rotates by
     the positions in the text.
 
     Args:

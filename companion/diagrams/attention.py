@@ -323,7 +323,7 @@ def _inputs(
 
 
 def _model(drawing: Drawing, y: float) -> Rectangle:
-    """A stack of layers, in which attention stands."""
+    """A stack of layers, one of which is attention."""
     drawing.text(14, y, "in the model", anchor="start", bold=True)
     boxes = [drawing.box(_SPINE, y + 14 * (layer - 1), 60, 10) for layer in range(3)]
     return Rectangle(_SPINE, y, 60, boxes[-1].bottom[1] - boxes[0].top[1])

@@ -152,7 +152,7 @@ def _pointer(drawing: Drawing, grid: Rectangle, weights: Sequence[float]) -> Non
 
 
 def _weights_of(word: str, weights: Sequence[float]) -> list[float]:
-    """The weights of all positions at which a word stands."""
+    """The weights of all positions at which a word occurs."""
     return [w for w, other in zip(weights, _DOCUMENT, strict=True) if other == word]
 
 

@@ -26,7 +26,7 @@ _LETTERS: tuple[tuple[float, Role, str], ...] = (
     (252, "value", "*a*: region vectors"),
     (392, "value", "*z*: context"),
 )
-_CELL, _READ = 13, 438  # side of a vector's squares; where the values read stand
+_CELL, _READ = 13, 438  # side of a vector's squares; x of the values read
 _HEIGHTS = range(80, 280, 40)  # of the rows of the table
 
 

@@ -275,7 +275,7 @@ def recurrence() -> Drawing:
 
 
 def streaming() -> Drawing:
-    """FlashAttention: tiles of keys and values, one after the other, and a running softmax.
+    """FlashAttention: tiles of keys and values, in sequence, and a running softmax.
 
     Source: Dao et al. 2022, figure 1 and algorithm 1; the merge is equation (7.6).
 

@@ -247,7 +247,7 @@ def gru_cell() -> Drawing:
     """A gated recurrent unit: reset gate, update gate, candidate and new state.
 
     Source: Cho et al. 2014, figure 2, with PyTorch's conventions: the reset gate r
-    stands after the matrix U_n, and the update gate z keeps the old state.
+    is applied after the matrix U_n, and the update gate z keeps the old state.
 
     Example:
         >>> gru_cell().height
@@ -366,7 +366,7 @@ class _Cell:
     def update(
         self, letter: str, role: Role, keep: float, add: float
     ) -> tuple[Rectangle, Rectangle]:
-        """A state, multiplied at one place and added to at another."""
+        """A state, multiplied at one node and added to at another."""
         boxes = [
             self.state(32, 50, f"{letter}_{{t−1}}", role),
             self.elementwise(keep, 50, "×"),
@@ -439,7 +439,7 @@ def _search(width: int) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
 
 
 def _places(prefixes: Sequence[str]) -> dict[str, Point]:
-    """Where the nodes stand: leaves in rows, others halfway between children."""
+    """The nodes' positions: leaves in rows, others halfway between children."""
     parents = {prefix[:-1] for prefix in prefixes if len(prefix) > 1}
     leaves = sorted(set(prefixes) - parents)
     rows = {leaf: 60.0 + 57 * number for number, leaf in enumerate(leaves)}

@@ -13,7 +13,7 @@ _POSITIONS, _FOLLOWED = 17, 8  # of the sequence, and the one whose arcs are mar
 _STEP = 13  # from one position to the next
 _CELL = 7  # the side of a score in a matrix
 _SCORES = {1: 0.2, 2: 1.4, 3: -0.6, 4: 0.5, 5: 1.9, 6: 0.3, 7: 0.8}
-_GROUP_A: dict[int, float] = {1: 148, 2: 192, 3: 236, 4: 280}  # where the values stand
+_GROUP_A: dict[int, float] = {1: 148, 2: 192, 3: 236, 4: 280}  # x of the values
 _GROUP_B: dict[int, float] = {5: 350, 6: 394, 7: 438}
 
 

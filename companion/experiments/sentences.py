@@ -43,7 +43,7 @@ def weights_of(sentence: dict[str, Any]) -> Float[Tensor, "l h t k"] | None:
 
 
 def check_sentences(sentences: Sequence[dict[str, Any]]) -> None:
-    """Refuse sentences that no picture could be drawn of.
+    """Refuse sentences that cannot be shown.
 
     Raises:
         ValueError: a sentence lacks a text, or its weights do not fit it.

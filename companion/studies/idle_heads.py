@@ -40,12 +40,12 @@ SINKS = (0, 1, 4)
 
 
 def texts(held_out: bool, rows: int, seed: int) -> Int[Tensor, "b n"]:
-    """Passages from random places of the manual, each followed by its copy, behind ``<bos>``.
+    """Passages from random positions in the manual, each followed by its copy, behind ``<bos>``.
 
     Args:
         held_out: whether they are from the articles of the test.
         rows: how many texts.
-        seed: of the places.
+        seed: of the passages' random positions.
     """
     tokens = torch.tensor(characters().encode(" ".join(articles(held_out))))
     generator = torch.Generator().manual_seed(seed)
@@ -64,7 +64,7 @@ class PassagesAndCopies:
     """Batches of 8 texts to train on, ``batches[step]``.
 
     Args:
-        seed: of the places.
+        seed: of the passages' random positions.
     """
 
     def __init__(self, seed: int = 0):

@@ -2,7 +2,7 @@
 
 Language models read 128 characters of Python's manual at a time in training, and up to
 1,024 in the test. What is measured is the loss by the position in the text, which should
-fall as there is more to go by, and rises where a model does not know such positions.
+fall as the context grows, and rises where a model does not know such positions.
 
 ::
 
@@ -51,7 +51,7 @@ SPANS = (
 )
 LONGEST = SPANS[-1][1]  #: the characters that a model reads in the test
 _D_MODEL, _HEADS = 64, 4
-_STRIDE = 256  # between the beginnings of two texts of the test
+_STRIDE = 256  # between the first characters of two test passages
 
 
 def learned_positions() -> LearnedPositionalEncoding:
@@ -84,12 +84,12 @@ def articles(held_out: bool) -> list[str]:
 
 
 class Passages:
-    """Batches of passages from random places of the training articles, ``batches[step]``.
+    """Batches of passages from random positions in the training articles, ``batches[step]``.
 
     Args:
         length: how many characters a model reads; a passage has one more, to predict.
         rows: passages in a batch.
-        seed: of the places.
+        seed: of the passages' random positions.
     """
 
     def __init__(self, length: int, rows: int, seed: int = 0):
@@ -107,14 +107,14 @@ class Passages:
 
 @cache
 def passages_for_test(length: int, stride: int = _STRIDE) -> Int[Tensor, "b n"]:
-    """Passages of the articles that are held out; each begins ``stride`` after another.
+    """Passages of the held-out articles; each starts ``stride`` characters after the last.
 
     So nearly every character is predicted at many positions, and the losses of two
     positions differ by what the model could read before, and hardly by the text.
 
     Args:
         length: how many characters a model reads; a passage has one more, to predict.
-        stride: from the beginning of one passage to that of the next.
+        stride: the number of characters from the start of one passage to that of the next.
     """
     rows = [
         text[first : first + length + 1]

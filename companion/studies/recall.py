@@ -1,8 +1,8 @@
 """The study of chapter 12 on recall: what a state of constant size can look up.
 
-The task is that of chapter 3, a list of facts and questions about them, asked one after the
-other. Linear attention keeps of the facts a matrix for each head, and softmax attention all
-keys and values.
+The task is that of chapter 3, a list of facts and questions about them, asked in sequence.
+Of the facts, linear attention keeps a matrix for each head, and softmax attention all keys
+and values.
 
 ::
 
@@ -107,11 +107,11 @@ class LookupBatches:
 class LookupModel(nn.Module):
     """One causal layer over the sums of two embeddings, and the digits' logits.
 
-    The attention needs no positions: a fact is one position, and its place does not matter.
+    The attention needs no positions: a fact is one position, and which one does not matter.
 
     Args:
         attention: of the layer.
-        heads: the number of heads, which share :data:`D_MODEL` features.
+        heads: the number of heads, which split :data:`D_MODEL` dimensions.
     """
 
     def __init__(self, attention: Attention, heads: int):

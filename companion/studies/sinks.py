@@ -62,7 +62,7 @@ class Texts:
 
     Args:
         start: one of :data:`STARTS`.
-        seed: of the places in the articles.
+        seed: of the passages' random positions in the articles.
     """
 
     def __init__(self, start: str, seed: int = 0):
