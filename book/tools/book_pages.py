@@ -48,8 +48,9 @@ def add_colab(app: Sphinx, config: Config) -> None:
 
 
 def split_mathjax(app: Sphinx, config: Config) -> None:
-    """Load MathJax in parts, none of which blocks the page, instead of as one large file."""
+    """Load MathJax in parts instead of as one large file, and not before `math.js` asks for it."""
     config.mathjax_path = "mathjax/startup.js"
+    config.mathjax_options = {"type": "text/plain"}
 
 
 def name_boxes(app: Sphinx | None, doctree: nodes.document) -> None:
@@ -159,5 +160,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", split_mathjax)
     app.connect("doctree-read", name_boxes)
     app.connect("html-page-context", correct)
-    app.connect("build-finished", lighten)
+    app.connect(
+        "build-finished", lighten, priority=900
+    )  # when the theme has written its style sheets
     return {"parallel_read_safe": True, "parallel_write_safe": True}

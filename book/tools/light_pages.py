@@ -1,4 +1,4 @@
-"""Make the written pages smaller and faster: figures with few colours, inline icons, deferred scripts.
+"""Make the written pages smaller and faster: figures of few colours, inline icons, later scripts, one sheet.
 
 `book_pages` calls `lighten` when the HTML has been written.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from drawings import inline
+from light_styles import Style
 from PIL import Image
 from sphinx.application import Sphinx
 
@@ -18,9 +19,9 @@ UNSEEN = 16  # of 255: a change of a colour by up to this much is invisible in a
 ICON = re.compile(r'<i class="([^"]*\bfa-[^"]*)"([^>]*)></i>')
 ICON_SCRIPT = re.compile(r'\s*<script defer src="[^"]*fontawesome\.js[^"]*"></script>')
 ICON_DATA = r'[{,]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
-BLOCKING = re.compile(
-    r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync|documentation_options))"
-)
+OPTIONS = re.compile(r'<script src="[^"]*documentation_options\.js[^"]*"></script>')
+BLOCKING = re.compile(r"<script (?=[^>]*src=)(?![^>]*(?:\bdefer|\basync))")
+PRELOAD = re.compile(r'\s*<link rel="preload" as="script"[^>]*>')
 SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
@@ -41,16 +42,27 @@ def lighten_site(folder: Path) -> None:
     """Rewrite the figures and pages of a folder, and delete the script that inserted the icons."""
     for figure in folder.glob("_images/*.png"):
         take_fewer_colours(figure)
-    scripts = folder / "_static" / "scripts"
-    icons = (scripts / "fontawesome.js").read_text("utf-8")
+    static = folder / "_static"
+    icons = (static / "scripts" / "fontawesome.js").read_text("utf-8")
+    options = (static / "documentation_options.js").read_text("utf-8")
+    pages = {}
     for page in folder.rglob("*.html"):
         text = inline(page.read_text("utf-8"), page.parent)
         text = lighter(text, icons, page.parent)
         if page.name != "search.html":  # its scripts call each other while it loads
-            text = BLOCKING.sub("<script defer ", text)
-        page.write_text(text, "utf-8")
-    for path in scripts.glob("fontawesome.js*"):
+            text = without_waiting(text, options)
+        pages[page] = text
+    style = Style(static, folder / "search.html", pages.values())
+    for page, text in pages.items():
+        page.write_text(style.linked(text, page.parent), "utf-8")
+    for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
+
+
+def without_waiting(text: str, options: str) -> str:
+    """A page that waits for no script: it has the options, and the others run at its end."""
+    text = OPTIONS.sub(lambda _: f"<script>{options}</script>", text)
+    return BLOCKING.sub("<script defer ", PRELOAD.sub("", text))
 
 
 def take_fewer_colours(path: Path) -> None:

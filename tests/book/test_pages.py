@@ -128,32 +128,74 @@ def test_a_page_that_moves_is_noticed(visit):
     assert page.evaluate("window.shifted") > 0.1
 
 
-NOTE_BATCHES = """
-window.batches = [];
-addEventListener("DOMContentLoaded", () => {
-    const { startup } = MathJax.config;
-    const { pageReady } = startup;
-    startup.pageReady = () => {
+NOTE_BATCHES = """() => {
+    window.batches = [];
+    setAllFormulas();
+    const wrap = () => {
         const { typesetPromise } = MathJax;
+        if (!typesetPromise) return setTimeout(wrap);
         MathJax.typesetPromise = formulas => {
-            window.batches.push(formulas.length);
+            batches.push(formulas.length);
             return typesetPromise(formulas);
         };
-        return pageReady();
     };
-});
-"""
+    wrap();
+}"""
 
 
-def test_formulas_are_set_a_few_at_a_time(visit):
-    def go(page, address):
-        page.add_init_script(NOTE_BATCHES)
-        page.goto(address)
+def test_formulas_are_set_a_few_at_a_time(browser, html):
+    with browser.new_context(viewport=DESKTOP) as context:
+        page = context.new_page()
+        page.goto((html / "book" / "06_transformer.html").as_uri())
+        page.evaluate(NOTE_BATCHES)
+        page.wait_for_function(MATH_IS_SET)
+        assert page.evaluate("batches.length") > 10
+        assert page.evaluate("Math.max(...batches)") <= 3
+        assert (
+            page.locator("article .math mjx-container").count()
+            >= page.locator("article .math").count()
+        )
 
-    page = visit("06_transformer.html", go=go)
-    batches = page.evaluate("window.batches")
-    assert sum(batches) == page.locator("article .math").count() > 20
-    assert max(batches) <= 3
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda page: page.evaluate("scrollBy(0, 100)"),
+        lambda page: page.mouse.move(50, 50),
+        lambda page: page.keyboard.press("Tab"),
+    ],
+    ids=["scroll", "pointer", "key"],
+)
+def test_mathjax_is_loaded_when_the_reader_first_does_something(move, browser, html):
+    asked = []
+    with browser.new_context(viewport=DESKTOP) as context:
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((html / "book" / "01_seq2seq.html").as_uri())
+        page.wait_for_timeout(500)
+        assert not [url for url in asked if "/mathjax/" in url]
+        move(page)
+        page.wait_for_function(
+            "[...document.querySelectorAll('article .math')].every(one => one.querySelector('mjx-container'))"
+        )
+
+
+def test_formulas_on_the_screen_are_set_at_once(browser, html):
+    with browser.new_context(viewport=DESKTOP) as context:
+        page = context.new_page()
+        page.goto((html / "book" / "errata.html").as_uri())
+        page.wait_for_function("document.querySelector('article .math mjx-container')")
+        last = page.locator("article .math").last
+        assert last.locator("mjx-container").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_first_visit_is_shown_in_the_colours_of_the_system(scheme, browser, html):
+    with browser.new_context(color_scheme=scheme) as context:
+        page = context.new_page()
+        page.route("**/pydata-sphinx-theme.js*", lambda route: route.abort())
+        page.goto((html / "book" / "index.html").as_uri())
+        assert page.evaluate("document.documentElement.dataset.theme") == scheme
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
