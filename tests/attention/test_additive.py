@@ -142,6 +142,13 @@ def test_sizes_that_are_not_integers_are_an_error(name, size):
         LocationSensitive(**sizes)
 
 
+def test_a_source_of_another_size_is_an_error():
+    with pytest.raises(
+        ValueError, match="the source has 4 features, but 5 were announced"
+    ):
+        Additive(**SIZES).project(torch.randn(6, 4))
+
+
 def test_a_key_that_was_not_projected_is_an_error():
     with pytest.raises(
         ValueError, match="the projected key has 5 features, but 7 were announced"

@@ -136,9 +136,11 @@ def test_a_module_with_two_names_is_listed_under_the_first():
 
 def test_weights_and_attend_are_recorded_too():
     attention, x = Dot(), torch.randn(2, 3, 5)
+    mask = torch.tensor([True, False, True])
     with record_weights(attention) as maps:
-        expected = attention.weights(x, x)
-        context, weights = attention.attend(x, x, x)
+        expected = attention.weights(x, x, mask=mask)
+        context, weights = attention.attend(x, x, x, mask=mask)
+    torch.testing.assert_close(expected, masked_softmax(x @ x.mT, mask))
     torch.testing.assert_close(context, expected @ x)
     assert torch.equal(weights, expected)
     assert len(maps[""]) == 2

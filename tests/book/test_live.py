@@ -263,7 +263,7 @@ def test_what_is_not_exactly_a_number_in_french_has_no_value(live, wrong):
 
 
 def test_the_training_numbers_are_generated_again_exactly(live, task):
-    found = live.evaluate("[...TrainingNumbers.generate()]")
+    found = live.evaluate("TrainingNumbers.generate().then(numbers => [...numbers])")
     assert len(found) == len(set(found))
     assert set(found) == {pair.number for pair in task.training_pairs}
 

@@ -7,6 +7,7 @@ const TrainingNumbers = (() => {
   const COUNT = 30000;
   const LONGEST = 27; // French words
   const TEST_FRACTION = 0.04;
+  const AT_ONCE = 500; // numbers, then the page may do something else
 
   // Python's random.Random(0): the generator MT19937, and what Python makes of its bits.
   class PythonRandom {
@@ -139,13 +140,16 @@ const TrainingNumbers = (() => {
     return isHalf ? floor + (floor % 2) : Math.round(x);
   }
 
-  // The set of all numbers that the models were trained on.
-  function generate() {
+  // The set of all numbers that the models were trained on, as a promise.
+  async function generate() {
     const random = new PythonRandom();
     const lengths = Array.from({ length: COUNT }, (_, i) => 1 + (i % LONGEST));
     random.shuffle(lengths);
     const byLength = Array.from({ length: LONGEST + 1 }, () => new Set());
-    for (const length of lengths) byLength[length].add(numberOfLength(length, random));
+    for (let i = 0; i < COUNT; i++) {
+      byLength[lengths[i]].add(numberOfLength(lengths[i], random));
+      if (i % AT_ONCE === 0) await new Promise((resume) => setTimeout(resume));
+    }
     const chooser = new PythonRandom();
     const numbers = new Set(byLength.flatMap((same) => [...same]));
     for (const same of byLength) {

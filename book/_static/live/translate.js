@@ -385,8 +385,8 @@
       if (number) widgets.forEach((widget) => widget.open(number));
     });
     // Which numbers are training numbers can wait until all else has been shown.
-    setTimeout(() => {
-      trained = TrainingNumbers.generate();
+    TrainingNumbers.generate().then((numbers) => {
+      trained = numbers;
       for (const widget of widgets) {
         widget.tell();
         widget.update();
