@@ -1,13 +1,15 @@
-// Formulas on the screen are set at once. The others, and MathJax itself if the screen has none, wait until the
-// reader does something: MathJax is larger than the rest of a page, which can be read meanwhile.
+// Formulas on the screen are typeset at once. The others wait for the reader's first action, and so does MathJax
+// where the screen has no formula: it is larger than the rest of the page.
 if (window.MathJax) {
+  // In milliseconds. A screen reader, or a tab that was opened for later, may cause no event.
+  const LONGEST_WAIT = 10_000;
   const waiting = new Set(document.querySelectorAll(".math"));
   const onScreen = new Set();
-  let all = false;
+  let allWanted = false;
   let wake = () => {};
 
-  // The page has the script with a type that does not run.
-  const load = () =>
+  // The page names the script with a type that browsers do not execute.
+  const loadMathJax = () =>
     new Promise((resume) => {
       MathJax.startup = { pageReady: resume };
       const script = document.createElement("script");
@@ -15,14 +17,15 @@ if (window.MathJax) {
       document.head.append(script);
     });
 
-  async function setInBatches() {
+  async function typesetInBatches() {
     let loaded;
     while (waiting.size) {
-      const batch = [...(onScreen.size || !all ? onScreen : waiting)].slice(0, 3);
+      const batch = [...(onScreen.size || !allWanted ? onScreen : waiting)].slice(0, 3);
       if (batch.length) {
-        await (loaded ??= load());
+        await (loaded ??= loadMathJax());
         forget(batch);
         await MathJax.typesetPromise(batch);
+        batch.forEach(keepWithPunctuation);
         await new Promise((resume) => setTimeout(resume));
       } else {
         await new Promise((resume) => (wake = resume));
@@ -37,29 +40,41 @@ if (window.MathJax) {
     }
   };
 
-  const screen = new IntersectionObserver((entries) => {
+  // A comma after a formula must not begin a line.
+  const keepWithPunctuation = (formula) => {
+    const [marks] = formula.nextSibling?.data?.match(/^[.,;:!?)]+/) ?? [];
+    if (!marks) return;
+    const unbroken = document.createElement("span");
+    unbroken.className = "unbroken";
+    formula.replaceWith(unbroken);
+    unbroken.nextSibling.deleteData(0, marks.length);
+    unbroken.append(formula, marks);
+  };
+
+  const observer = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (isIntersecting && waiting.has(target)) onScreen.add(target);
       else onScreen.delete(target);
     }
     wake();
   });
-  for (const formula of waiting) screen.observe(formula);
+  for (const formula of waiting) observer.observe(formula);
 
-  const allAreSet = setInBatches();
+  const allAreSet = typesetInBatches();
   window.setAllFormulas = () => {
-    all = true;
+    allWanted = true;
     wake();
     return allAreSet;
   };
-  for (const event of ["scroll", "pointermove", "pointerdown", "keydown"]) {
+  for (const event of ["scroll", "pointermove", "pointerdown", "keydown", "focusin"]) {
     addEventListener(event, setAllFormulas, { once: true, passive: true });
   }
+  addEventListener("load", () => setTimeout(setAllFormulas, LONGEST_WAIT));
   addEventListener("beforeprint", () => {
+    if (!MathJax.typeset) return;
     const rest = [...waiting];
-    if (MathJax.typeset) {
-      forget(rest);
-      MathJax.typeset(rest);
-    }
+    MathJax.typeset(rest);
+    rest.forEach(keepWithPunctuation);
+    forget(rest);
   });
 }

@@ -47,7 +47,7 @@ def add_colab(app: Sphinx, config: Config) -> None:
         config.html_theme_options["launch_buttons"] = {"colab_url": COLAB}
 
 
-def split_mathjax(app: Sphinx, config: Config) -> None:
+def load_mathjax_late(app: Sphinx, config: Config) -> None:
     """Load MathJax in parts instead of as one large file, and not before `math.js` asks for it."""
     config.mathjax_path = "mathjax/startup.js"
     config.mathjax_options = {"type": "text/plain"}
@@ -157,10 +157,9 @@ def plain_citations(body: str) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.connect("config-inited", add_colab)
-    app.connect("config-inited", split_mathjax)
+    app.connect("config-inited", load_mathjax_late)
     app.connect("doctree-read", name_boxes)
     app.connect("html-page-context", correct)
-    app.connect(
-        "build-finished", lighten, priority=900
-    )  # when the theme has written its style sheets
+    # After the theme, which then writes style sheets.
+    app.connect("build-finished", lighten, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Make the written pages smaller and faster: figures of few colours, inline icons, later scripts, one sheet.
+"""Make the written pages smaller and faster: few colours, inline icons, deferred scripts, one style sheet.
 
 `book_pages` calls `lighten` when the HTML has been written.
 """
@@ -52,15 +52,15 @@ def lighten_site(folder: Path) -> None:
         if page.name != "search.html":  # its scripts call each other while it loads
             text = without_waiting(text, options)
         pages[page] = text
+    for path in static.glob("scripts/fontawesome.js*"):
+        path.unlink()
     style = Style(static, folder / "search.html", pages.values())
     for page, text in pages.items():
         page.write_text(style.linked(text, page.parent), "utf-8")
-    for path in static.glob("scripts/fontawesome.js*"):
-        path.unlink()
 
 
 def without_waiting(text: str, options: str) -> str:
-    """A page that waits for no script: it has the options, and the others run at its end."""
+    """A page that no script blocks: Sphinx's options are inline, the other scripts deferred."""
     text = OPTIONS.sub(lambda _: f"<script>{options}</script>", text)
     return BLOCKING.sub("<script defer ", PRELOAD.sub("", text))
 

@@ -107,7 +107,7 @@ class Passages:
 
 @cache
 def passages_for_test(length: int, stride: int = _STRIDE) -> Int[Tensor, "b n"]:
-    """Passages of the held-out articles; each starts ``stride`` characters after the last.
+    """Passages of the held-out articles; each starts ``stride`` characters after the previous one.
 
     So nearly every character is predicted at many positions, and the losses of two
     positions differ by what the model could read before, and hardly by the text.

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 TOOLS = ROOT / "book" / "tools"
 sys.path.insert(0, str(TOOLS))
-MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"  # or there is none
+MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
 
 
 @pytest.fixture(scope="session")

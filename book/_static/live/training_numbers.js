@@ -7,7 +7,7 @@ const TrainingNumbers = (() => {
   const COUNT = 30000;
   const LONGEST = 27; // French words
   const TEST_FRACTION = 0.04;
-  const AT_ONCE = 500; // numbers, then the page may do something else
+  const SLICE = 500; // numbers generated before the page gets a turn
 
   // Python's random.Random(0): the generator MT19937, and what Python makes of its bits.
   class PythonRandom {
@@ -140,15 +140,18 @@ const TrainingNumbers = (() => {
     return isHalf ? floor + (floor % 2) : Math.round(x);
   }
 
+  const pause = () => new Promise((resume) => setTimeout(resume));
+
   // The set of all numbers that the models were trained on, as a promise.
   async function generate() {
+    await pause();
     const random = new PythonRandom();
     const lengths = Array.from({ length: COUNT }, (_, i) => 1 + (i % LONGEST));
     random.shuffle(lengths);
     const byLength = Array.from({ length: LONGEST + 1 }, () => new Set());
     for (let i = 0; i < COUNT; i++) {
       byLength[lengths[i]].add(numberOfLength(lengths[i], random));
-      if (i % AT_ONCE === 0) await new Promise((resume) => setTimeout(resume));
+      if (i % SLICE === SLICE - 1) await pause();
     }
     const chooser = new PythonRandom();
     const numbers = new Set(byLength.flatMap((same) => [...same]));

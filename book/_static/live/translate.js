@@ -384,7 +384,7 @@
       const number = numberInAddress();
       if (number) widgets.forEach((widget) => widget.open(number));
     });
-    // Which numbers are training numbers can wait until all else has been shown.
+    // Which numbers are training numbers is computed in slices, once all else has been shown.
     TrainingNumbers.generate().then((numbers) => {
       trained = numbers;
       for (const widget of widgets) {
