@@ -14,7 +14,7 @@ def two_letters(held_out: int) -> TranslationTask:
     those for the test 10 to 40, and none of either occurs in training.
 
     Args:
-        held_out: how many sequences are generated for validation, and how many for the test;
+        held_out: how many sequences are drawn for validation, and how many for the test;
             those that occur in training are left out.
 
     Example:
