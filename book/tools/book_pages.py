@@ -160,6 +160,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", load_mathjax_late)
     app.connect("doctree-read", name_boxes)
     app.connect("html-page-context", correct)
-    # After the theme, which then writes style sheets.
+    # When the theme, too, has written its style sheets.
     app.connect("build-finished", lighten, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

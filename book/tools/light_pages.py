@@ -54,7 +54,7 @@ def lighten_site(folder: Path) -> None:
         pages[page] = text
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
-    style = Style(static, folder / "search.html", pages.values())
+    style = Style(static, pages, folder / "search.html")
     for page, text in pages.items():
         page.write_text(style.linked(text, page.parent), "utf-8")
 

@@ -7,7 +7,7 @@ is painted before they are loaded. Of their 540 kB the book uses 150.
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import tinycss2
@@ -38,20 +38,21 @@ class Style:
 
     Args:
         static: the folder `_static` of the site.
-        shared: a page that links to no sheet but those of all pages.
-        pages: the text of all pages.
+        pages: the text of every page.
+        shared: the page that links to no sheet but those of all pages.
     """
 
-    def __init__(self, static: Path, shared: Path, pages: Iterable[str]):
-        links = LINK.findall(shared.read_text("utf-8"))
+    def __init__(self, static: Path, pages: Mapping[Path, str], shared: Path):
+        links = LINK.findall(pages[shared])
         self.sheets = [(shared.parent / link).resolve() for link in links]
-        scripts = static.rglob("*.js")
-        names = names_in(pages, (s for s in scripts if "mathjax" not in s.parts))
+        scripts = (s for s in static.rglob("*.js") if "mathjax" not in s.parts)
+        names = names_in(pages.values(), scripts)
         rules = "".join(used("".join(map(read, self.sheets)), names))
         font = font_of(map(ord, ICON.findall(rules)), static / FONT)
         face = FONT_FACE % f"{font.relative_to(static).as_posix()}?v={digest(font)}"
         self.path = (static / "site.css").resolve()
         self.path.write_text(f'@charset "UTF-8";\n{face}\n{rules}', "utf-8")
+        self.version = digest(self.path)
 
     def linked(self, page: str, folder: Path) -> str:
         """A page of this folder with one link to this sheet in place of those that it replaces.
@@ -59,7 +60,7 @@ class Style:
         The page's own sheets follow it.
         """
         address = Path(os.path.relpath(self.path, folder.resolve())).as_posix()
-        one = f'\n<link rel="stylesheet" href="{address}?v={digest(self.path)}" />'
+        one = f'\n<link rel="stylesheet" href="{address}?v={self.version}" />'
 
         def replace(link: re.Match[str]) -> str:
             sheet = (folder / link[1]).resolve()
@@ -91,7 +92,7 @@ def names_in(pages: Iterable[str], scripts: Iterable[Path]) -> set[str]:
 
 def used(style: str, names: set[str]) -> Iterator[str]:
     """The rules of a style sheet that can apply where there are no classes and ids but these."""
-    yield from kept(tinycss2.parse_stylesheet(style, True, True), names)
+    return kept(tinycss2.parse_stylesheet(style, True, True), names)
 
 
 def kept(rules: Iterable[Node], names: set[str]) -> Iterator[str]:

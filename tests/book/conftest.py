@@ -16,6 +16,12 @@ sys.path.insert(0, str(TOOLS))
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
 
 
+def stop_clock(page):
+    """Let time pass on a page only as the test says, however slow the machine is."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+
+
 @pytest.fixture(scope="session")
 def html():
     """The folder of the built book."""

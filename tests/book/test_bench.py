@@ -23,7 +23,7 @@ from companion.attention import (
     masks,
     one_hot,
 )
-from tests.book.conftest import MATH_IS_SET
+from tests.book.conftest import MATH_IS_SET, stop_clock
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -532,8 +532,7 @@ NOTE_WHAT_IS_READ_OUT = """() => {
 
 def test_a_drag_is_read_out_once_at_its_end(open_bench):
     page = open_bench()
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
+    stop_clock(page)
     page.evaluate(NOTE_WHAT_IS_READ_OUT)
     page.mouse.move(*on_screen(page, position(page, "Query")))
     page.mouse.down()

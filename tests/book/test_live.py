@@ -15,6 +15,7 @@ from PIL import Image
 
 from companion.data import numbers
 from companion.diagrams.translation import _right_words, speed_of_light
+from tests.book.conftest import stop_clock
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -341,8 +342,7 @@ def test_what_is_no_number_is_refused_in_words_and_dims_what_is_shown(live):
 
 def test_what_is_no_number_stops_the_play(visit):
     page = visit(reduced_motion="no-preference")
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
+    stop_clock(page)
     press(page, "Play")
     page.clock.run_for(2000)
     type_in(page, "abc")
@@ -619,8 +619,7 @@ def test_enter_plays_the_translation(visit):
     page = visit(reduced_motion="no-preference")
     page.locator(".live").wait_for()
     assert len(words(page, "attended")) == 17  # nothing plays by itself
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
+    stop_clock(page)
     type_in(page, "1984")
     assert words(page, "attended") == list(numbers.french_words(1984))
     page.keyboard.press("Enter")
@@ -639,8 +638,7 @@ def test_enter_plays_the_translation(visit):
 
 def test_a_word_chosen_while_it_plays_ends_the_play(visit):
     page = visit(reduced_motion="no-preference")
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
+    stop_clock(page)
     press(page, "Play")
     page.clock.run_for(2000)
     page.locator(".live-attended li").nth(1).click()
