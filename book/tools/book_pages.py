@@ -29,8 +29,8 @@ PLAIN = re.compile(
     r'<span class="(?:pre|[npsw])">([^<]*)</span>'
 )  # classes of words in a signature, for which no style sheet has a rule
 PLAIN_CODE = re.compile(
-    r'<span class="(?:n|nn|p|w)">([^<]*)</span>'
-)  # classes of words in code whose colour is that of all code
+    r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>'
+)  # classes of what has no colour of its own in code
 FORMULA = re.compile(
     r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
 )

@@ -25,6 +25,7 @@ PRELOAD = re.compile(r'\s*<link rel="preload" as="script"[^>]*>')
 SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
+MEASURING = ',"complete"===document.readyState?I():window.addEventListener("load",I)'
 MENU = re.compile(
     r'(>([^<]+)</a><details[^>]*><summary)(?=><span class="toctree-toggle")'
 )
@@ -52,6 +53,8 @@ def lighten_site(folder: Path) -> None:
         if page.name != "search.html":  # its scripts call each other while it loads
             text = without_waiting(text, options)
         pages[page] = text
+    theme = static / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(without_measuring(theme.read_text("utf-8")), "utf-8")
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
     style = Style(static, pages, folder / "search.html")
@@ -63,6 +66,17 @@ def without_waiting(text: str, options: str) -> str:
     """A page that no script blocks: Sphinx's options are inline, the other scripts deferred."""
     text = OPTIONS.sub(lambda _: f"<script>{options}</script>", text)
     return BLOCKING.sub("<script defer ", PRELOAD.sub("", text))
+
+
+def without_measuring(theme: str) -> str:
+    """The theme's script without its search for what scrolls, which laid out the whole page: `layout.js` has it.
+
+    Raises:
+        ValueError: the script has no such search.
+    """
+    if MEASURING not in theme:
+        raise ValueError(f"the theme's script has no {MEASURING!r}")
+    return theme.replace(MEASURING, "")
 
 
 def take_fewer_colours(path: Path) -> None:
