@@ -1,7 +1,7 @@
 // A chapter is laid out in slices while it loads, and so the page answers meanwhile: `layout.html` marks the page,
 // and `book.css` lets the blocks wait that are not on the screen.
 if (document.documentElement.classList.contains("in-slices")) {
-  const SLICE = 200; // elements
+  const SLICE = 120; // elements
   const blocks = [...document.querySelectorAll(".bd-article section section > :not(section)")];
   const layOutNext = () => {
     for (let size = 0; blocks.length && size < SLICE; ) {

@@ -7,8 +7,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-#: If a script cannot be loaded, the still picture stays, and no more space is reserved than it needs.
-ON_ERROR = "document.documentElement.classList.add('without-live')"
+#: `late.js` loads what has this attribute, and a type that browsers do not execute.
+LATE = {"type": "text/plain", "data-late": ""}
 #: The files that belong to the class of a still picture, in the order of loading.
 LIVE = {
     "live-translation": (
@@ -50,7 +50,7 @@ def add_files(
                 if PurePosixPath(file).suffix == ".css":
                     app.add_css_file(file)
                 else:
-                    app.add_js_file(file, loading_method="defer", onerror=ON_ERROR)
+                    app.add_js_file(file, **LATE)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -64,10 +64,9 @@ ONE_FORMULA_OF_EACH_PLACE = """() => {
 COLOURS_OF_CODE = """tokens => [...new Set([...document.querySelectorAll(tokens)].map(
     token => getComputedStyle(token).color
 ))].sort()"""
-# A while after a change of width the theme lets the keyboard reach what scrolls: these, which it names.
+# After a change of width layout.js lets the keyboard reach what scrolls.
 MARKED = """() => [...document.querySelectorAll(
-    'pre, .nboutput > .output_area, .cell_output > .output, .jp-RenderedHTMLCommon, ' +
-    '.pst-scrollable-table-container'
+    'pre, .cell_output > .output, .pst-scrollable-table-container'
 )].every(part => part.tabIndex === 0 || (
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""

@@ -7,7 +7,7 @@ const TrainingNumbers = (() => {
   const COUNT = 30000;
   const LONGEST = 27; // French words
   const TEST_FRACTION = 0.04;
-  const SLICE = 500; // numbers generated before the page gets a turn
+  const SLICE = 250; // numbers generated before the page gets a turn
 
   // Python's random.Random(0): the generator MT19937, and what Python makes of its bits.
   class PythonRandom {

@@ -25,6 +25,7 @@
 
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   const models = {};
+  const translations = new Map(); // of each model and number, as soon as they are known
   const widgets = [];
   let trained = null; // the numbers of the training set, as soon as they are known
 
@@ -39,9 +40,17 @@
     return wordsThatAre(target.length - isRight.length, "missing");
   }
 
-  function withModel(name, source, target) {
+  // A model's translation, which is computed once.
+  function withModel(name, number) {
+    const key = `${name} ${number}`;
+    if (!translations.has(key)) translations.set(key, compute(name, number));
+    return translations.get(key);
+  }
+
+  function compute(name, number) {
+    const target = NumberWords.french(number);
     models[name] ??= TranslationModel.load(LIVE_MODEL.models[name], name === "withAttention");
-    const { words, weights } = models[name].translate(source);
+    const { words, weights } = models[name].translate(NumberWords.english(number));
     const isRight = NumberWords.rightWords(words, target);
     const isExact = words.join(" ") === target.join(" ");
     return {
@@ -57,9 +66,8 @@
   // All that the page shows of a number.
   function translate(number) {
     const source = NumberWords.english(number);
-    const target = NumberWords.french(number);
-    const attended = withModel("withAttention", source, target);
-    const fixed = withModel("withoutAttention", source, target);
+    const attended = withModel("withAttention", number);
+    const fixed = withModel("withoutAttention", number);
     const steps = Math.max(attended.words.length, fixed.words.length);
     return { number, source, attended, fixed, steps };
   }
@@ -371,7 +379,19 @@
     return NumberWords.read(asked ? asked[1] : "").number;
   }
 
-  function start() {
+  // What is shown first is computed in several tasks, and so the page answers meanwhile: a model's first run is its
+  // slowest, and therefore begins with a short number.
+  async function prepare(number) {
+    for (const n of [EXAMPLES[0][0], number]) {
+      for (const name of ["withAttention", "withoutAttention"]) {
+        withModel(name, n);
+        await new Promise((resume) => setTimeout(resume));
+      }
+    }
+  }
+
+  async function start() {
+    await prepare(numberInAddress() ?? FIRST);
     for (const place of document.querySelectorAll(PLACES)) {
       const widget = new Widget();
       widget.open(numberInAddress() ?? FIRST);

@@ -1,0 +1,105 @@
+"""A page is shown before all of it is laid out or loaded; in the end nothing differs."""
+
+import pytest
+from light_pages import without_measuring
+
+from tests.book.conftest import MATH_IS_SET
+
+pytestmark = pytest.mark.book
+
+PHONE = {"width": 390, "height": 844}
+BLOCKS = ".bd-article section section > :not(section)"
+WAITING = """blocks => blocks.filter(
+    block => getComputedStyle(block).contentVisibility === 'auto').length"""
+IS_LAID_OUT = f"""() => [...document.querySelectorAll('{BLOCKS}')].every(
+    block => getComputedStyle(block).contentVisibility === 'visible')"""
+PLACES = """parts => parts.map(part => {
+    const { x, y, width, height } = part.getBoundingClientRect();
+    return [part.tagName, ...[x, y + scrollY, width, height].map(Math.round)].join(' ');
+})"""
+OUT_OF_REACH = """parts => parts.filter(part => part.clientWidth
+    && part.scrollWidth > part.clientWidth && part.tabIndex !== 0).length"""
+
+
+@pytest.fixture
+def phone(browser, html):
+    """Open a page of the book on a phone, where the scripts may be left out whose names are given."""
+    contexts = []
+
+    def open_page(address, *blocked, **options):
+        contexts.append(browser.new_context(viewport=PHONE, **options))
+        page = contexts[-1].new_page()
+        for script in blocked:
+            page.route(f"**/{script}*", lambda route: route.abort())
+        page.goto(f"{html.as_uri()}/book/{address}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", ["01_seq2seq", "12_modern", "errata", "api_attention"])
+def test_slices_give_the_layout_of_the_whole(name, phone):
+    sliced, whole = phone(f"{name}.html"), phone(f"{name}.html#search-input")
+    assert whole.locator("html.in-slices").count() == 0
+    assert sliced.locator("html.in-slices").count() == 1
+    places = []
+    for page in (sliced, whole):
+        page.wait_for_function(IS_LAID_OUT)
+        page.evaluate("window.setAllFormulas?.()")
+        page.wait_for_function(MATH_IS_SET)
+        parts = page.locator(".bd-article *:not(mjx-container *, svg *)")
+        places.append(parts.evaluate_all(PLACES))
+    assert len(places[0]) > 300
+    assert places[0] == places[1]
+
+
+def test_what_is_below_the_screen_waits_and_can_be_gone_to_meanwhile(phone):
+    page = phone("01_seq2seq.html", "layout.js")
+    blocks = page.locator(BLOCKS)
+    assert blocks.evaluate_all(WAITING) == blocks.count() > 100
+    heading = page.locator("section section > h2").last
+    page.evaluate(
+        "id => { location.hash = id }", heading.locator("..").get_attribute("id")
+    )
+    page.wait_for_timeout(300)
+    assert 0 <= heading.bounding_box()["y"] < PHONE["height"] / 2
+
+
+@pytest.mark.parametrize("how", ["reload", "no script"])
+def test_a_page_that_may_not_open_at_its_top_is_laid_out_at_once(how, phone):
+    page = phone("01_seq2seq.html", "layout.js", java_script_enabled=how == "reload")
+    if how == "reload":
+        page.reload()
+        assert page.evaluate(IS_LAID_OUT)
+    else:
+        assert "in-slices" not in (page.locator("html").get_attribute("class") or "")
+
+
+def test_the_keyboard_reaches_code_that_was_folded(phone):
+    page = phone("06_transformer.html")
+    page.wait_for_function(IS_LAID_OUT)
+    folded = page.locator("details pre")
+    assert folded.count() > 5
+    page.locator("details").evaluate_all(
+        "all => all.forEach(one => { one.open = true })"
+    )
+    page.wait_for_timeout(100)
+    assert folded.evaluate_all(OUT_OF_REACH) == 0
+    assert page.locator("details pre[tabindex='0']").count() > 5
+
+
+def test_weights_are_asked_for_after_all_that_the_page_needs(phone):
+    page, requests = phone("errata.html"), []
+    page.on("request", lambda request: requests.append(request.url.split("/")[-1]))
+    page.goto(page.url.replace("errata", "02_bahdanau"))
+    page.locator(".live-attended li").first.wait_for()
+    order = [file.partition("?")[0] for file in requests]
+    needed = ["site.css", "live.css", "layout.js", "pydata-sphinx-theme.js"]
+    assert max(map(order.index, needed)) < order.index("weights.js")
+
+
+def test_a_theme_that_measures_otherwise_is_refused():
+    with pytest.raises(ValueError, match="has no"):
+        without_measuring("let other;")
