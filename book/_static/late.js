@@ -1,5 +1,5 @@
-// What is not needed to read the page is loaded once the page has been shown: scripts of a type that browsers do
-// not execute. Where one does not come, the still picture stays, and no more space is reserved than it needs.
+// Scripts that are not needed to read the page are loaded when it has been shown. The page names them with a type
+// that browsers do not execute. If one of them fails to load, the still picture stays, in no more space than it needs.
 addEventListener("load", () => {
   for (const { src } of document.querySelectorAll("script[data-late]")) {
     const script = document.createElement("script");

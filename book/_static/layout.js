@@ -1,30 +1,42 @@
-// A chapter is laid out in slices while it loads, and so the page answers meanwhile: `layout.html` marks the page,
+// A chapter is laid out in slices while it loads, so that the page stays responsive: `layout.html` marks the page,
 // and `book.css` lets the blocks wait that are not on the screen.
 if (document.documentElement.classList.contains("in-slices")) {
   const SLICE = 120; // elements
   const blocks = [...document.querySelectorAll(".bd-article section section > :not(section)")];
-  const layOutNext = () => {
-    for (let size = 0; blocks.length && size < SLICE; ) {
+
+  const layOut = (least) => {
+    for (let size = 0; blocks.length && size < least; ) {
       const block = blocks.shift();
       block.style.contentVisibility = "visible";
       size += 1 + block.getElementsByTagName("*").length;
     }
-    document.body.getBoundingClientRect();
+    document.body.getBoundingClientRect(); // which needs the layout
+  };
+  const layOutNext = () => {
+    layOut(SLICE);
     if (blocks.length) setTimeout(layOutNext);
   };
   setTimeout(layOutNext);
+
+  // What a link leads to must not move afterwards, when the blocks above it get their heights.
+  const beforeLink = ({ target }) => {
+    if (target.closest("a[href*='#']")) layOut(Infinity);
+  };
+  addEventListener("click", beforeLink, { capture: true });
 }
 
 // The keyboard reaches what can be scrolled.
 {
+  const TABLE = ".pst-scrollable-table-container";
+  const MAY_SCROLL = `pre, .cell_output > .output, ${TABLE}`;
   const scrolls = (part) =>
     part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
   const observer = new ResizeObserver((entries) => {
-    const parts = entries.map(({ target }) => target);
-    const scrolling = parts.filter(scrolls);
-    for (const part of parts) part.removeAttribute("tabindex");
-    for (const part of scrolling) part.tabIndex = 0;
+    const parts = new Set(entries.map(({ target }) => target.closest(MAY_SCROLL)));
+    for (const [part, isWide] of [...parts].map((part) => [part, scrolls(part)])) {
+      if (isWide) part.tabIndex = 0;
+      else part.removeAttribute("tabindex");
+    }
   });
-  const MAY_SCROLL = "pre, .cell_output > .output, .pst-scrollable-table-container";
-  for (const part of document.querySelectorAll(MAY_SCROLL)) observer.observe(part);
+  for (const part of document.querySelectorAll(`${MAY_SCROLL}, ${TABLE} > table`)) observer.observe(part);
 }

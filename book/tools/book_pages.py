@@ -30,7 +30,7 @@ PLAIN = re.compile(
 )  # classes of words in a signature, for which no style sheet has a rule
 PLAIN_CODE = re.compile(
     r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>'
-)  # classes of what has no colour of its own in code
+)  # classes of words in code whose colour is that of all code, and of operators: they need no colour
 FORMULA = re.compile(
     r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
 )

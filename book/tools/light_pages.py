@@ -25,7 +25,9 @@ PRELOAD = re.compile(r'\s*<link rel="preload" as="script"[^>]*>')
 SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
-MEASURING = ',"complete"===document.readyState?I():window.addEventListener("load",I)'
+MEASURING = re.compile(
+    r',"complete"===document\.readyState\?(\w+)\(\):window\.addEventListener\("load",\1\)'
+)
 MENU = re.compile(
     r'(>([^<]+)</a><details[^>]*><summary)(?=><span class="toctree-toggle")'
 )
@@ -40,7 +42,7 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
 
 
 def lighten_site(folder: Path) -> None:
-    """Rewrite the figures and pages of a folder, and delete the script that inserted the icons."""
+    """Rewrite the figures, the pages and the theme's script, and delete the script that inserted the icons."""
     for figure in folder.glob("_images/*.png"):
         take_fewer_colours(figure)
     static = folder / "_static"
@@ -69,14 +71,17 @@ def without_waiting(text: str, options: str) -> str:
 
 
 def without_measuring(theme: str) -> str:
-    """The theme's script without its search for what scrolls, which laid out the whole page: `layout.js` has it.
+    """The theme's script without its search for what can be scrolled, for which a browser lays out the whole page.
+
+    `layout.js` does the same, part by part.
 
     Raises:
-        ValueError: the script has no such search.
+        ValueError: the script does not have one such search.
     """
-    if MEASURING not in theme:
-        raise ValueError(f"the theme's script has no {MEASURING!r}")
-    return theme.replace(MEASURING, "")
+    text, found = MEASURING.subn("", theme)
+    if found != 1:
+        raise ValueError(f"the theme's script has {found} searches instead of 1")
+    return text
 
 
 def take_fewer_colours(path: Path) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-#: `late.js` loads what has this attribute, and a type that browsers do not execute.
-LATE = {"type": "text/plain", "data-late": ""}
+#: How the scripts of a class are loaded: `late.js` loads those with the attribute; browsers execute none of this type.
+LOADED = {
+    "live-translation": {"type": "text/plain", "data-late": ""},
+    "bench-figure": {"loading_method": "defer"},
+}
 #: The files that belong to the class of a still picture, in the order of loading.
 LIVE = {
     "live-translation": (
@@ -46,11 +49,13 @@ def add_files(
     """Add the files that the classes on this page need."""
     for name, files in LIVE.items():
         if re.search(HAS_CLASS.format(name), context.get("body", "")):
+            if "data-late" in LOADED[name]:
+                app.add_js_file("late.js", loading_method="defer")
             for file in files:
                 if PurePosixPath(file).suffix == ".css":
                     app.add_css_file(file)
                 else:
-                    app.add_js_file(file, **LATE)
+                    app.add_js_file(file, **LOADED[name])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

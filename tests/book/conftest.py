@@ -13,6 +13,8 @@ from tests.conftest import ROOT
 
 TOOLS = ROOT / "book" / "tools"
 sys.path.insert(0, str(TOOLS))
+LIVE_IS_SHOWN = """() =>
+    document.querySelector('.live') || !document.querySelector('script[data-late]')"""
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
 
 

@@ -399,7 +399,7 @@ def test_code_has_no_marks_for_what_looks_like_the_rest(html):
             rule = re.search(rf'{theme}"\] \.highlight \.{name} \{{ ([^}}]*)', style)
             assert rule is None or rule[1].strip() == f"color: {plain}"
     assert not re.findall(
-        r'<span class="(?:n|nn|p|w)">',
+        r'<span class="(?:n|nn|o|p|w)">',
         (html / "book" / "02_bahdanau.html").read_text("utf-8"),
     )
 

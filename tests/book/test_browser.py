@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.book.conftest import MATH_IS_SET
+from tests.book.conftest import LIVE_IS_SHOWN, MATH_IS_SET
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -133,6 +133,7 @@ def visit(browser):
         )
         visit.page.goto(address)
         visit.page.wait_for_function(MATH_IS_SET)
+        visit.page.wait_for_function(LIVE_IS_SHOWN)
         return visit
 
     yield open_page

@@ -15,7 +15,7 @@ from PIL import Image
 
 from companion.data import numbers
 from companion.diagrams.translation import _right_words, speed_of_light
-from tests.book.conftest import stop_clock
+from tests.book.conftest import LIVE_IS_SHOWN, stop_clock
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -117,6 +117,8 @@ def visit(browser, html):
             ),
         )
         page.goto(f"{html.as_uri()}/book/{name}{fragment}")
+        if options.get("java_script_enabled", True):
+            page.wait_for_function(LIVE_IS_SHOWN)
         return page
 
     yield open_page
@@ -128,9 +130,7 @@ def visit(browser, html):
 @pytest.fixture
 def live(visit):
     """The welcome page with its live translation, for a reader who wants no motion."""
-    page = visit()
-    page.locator(".live").wait_for()
-    return page
+    return visit()
 
 
 def type_in(page, text):
@@ -780,6 +780,7 @@ def test_where_a_script_does_not_come_the_picture_stays(screen, browser, html):
     page = context.new_page()
     page.route("**/weights.js*", lambda route: route.abort())
     page.goto(f"{html.as_uri()}/book/index.html")
+    page.locator("html.without-live").wait_for(state="attached")
     figure = page.locator("figure.live-translation")
     assert figure.get_by_role("img").is_visible()
     parts = [figure.get_by_role("img"), figure.locator("figcaption")]

@@ -379,8 +379,8 @@
     return NumberWords.read(asked ? asked[1] : "").number;
   }
 
-  // What is shown first is computed in several tasks, and so the page answers meanwhile: a model's first run is its
-  // slowest, and therefore begins with a short number.
+  // What is shown first is computed in several tasks, so that the page stays responsive. A model's first run is
+  // slow, so it gets a short number.
   async function prepare(number) {
     for (const n of [EXAMPLES[0][0], number]) {
       for (const name of ["withAttention", "withoutAttention"]) {
