@@ -3,24 +3,26 @@
 if (document.documentElement.classList.contains("in-slices")) {
   const SLICE = 120; // elements
   const blocks = [...document.querySelectorAll(".bd-article section section > :not(section)")];
+  const sizeOf = (block) => 1 + block.getElementsByTagName("*").length;
 
-  const layOut = (least) => {
-    for (let size = 0; blocks.length && size < least; ) {
-      const block = blocks.shift();
-      block.style.contentVisibility = "visible";
-      size += 1 + block.getElementsByTagName("*").length;
-    }
+  const layOut = (most) => {
+    let size = 0;
+    do {
+      size += sizeOf(blocks[0]);
+      blocks.shift().style.contentVisibility = "visible";
+    } while (blocks.length && size + sizeOf(blocks[0]) <= most);
     document.body.getBoundingClientRect(); // which needs the layout
   };
   const layOutNext = () => {
+    if (!blocks.length) return;
     layOut(SLICE);
-    if (blocks.length) setTimeout(layOutNext);
+    setTimeout(layOutNext);
   };
   setTimeout(layOutNext);
 
   // What a link leads to must not move afterwards, when the blocks above it get their heights.
   const beforeLink = ({ target }) => {
-    if (target.closest("a[href*='#']")) layOut(Infinity);
+    if (blocks.length && target.closest("a[href*='#']")) layOut(Infinity);
   };
   addEventListener("click", beforeLink, { capture: true });
 }

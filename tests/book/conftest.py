@@ -15,6 +15,12 @@ TOOLS = ROOT / "book" / "tools"
 sys.path.insert(0, str(TOOLS))
 LIVE_IS_SHOWN = """() =>
     document.querySelector('.live') || !document.querySelector('script[data-late]')"""
+# Of what can be scrolled and is not folded; `layout.js` cares for that.
+KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
+    'pre, .cell_output > .output, .pst-scrollable-table-container'
+)].every(part => part.tabIndex === 0 || part.closest('details:not([open])') || (
+    part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
+))"""
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
 
 
