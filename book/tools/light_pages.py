@@ -42,7 +42,7 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
 
 
 def lighten_site(folder: Path) -> None:
-    """Rewrite the figures, the pages and the theme's script, and delete the script that inserted the icons."""
+    """Rewrite the figures, the pages and the theme's script; delete the script that inserted the icons."""
     for figure in folder.glob("_images/*.png"):
         take_fewer_colours(figure)
     static = folder / "_static"
@@ -71,7 +71,7 @@ def without_waiting(text: str, options: str) -> str:
 
 
 def without_measuring(theme: str) -> str:
-    """The theme's script without its search for what can be scrolled, for which a browser lays out the whole page.
+    """The theme's script without its search for what can be scrolled, for which the whole page is laid out.
 
     `layout.js` does the same, part by part.
 

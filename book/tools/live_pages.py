@@ -7,8 +7,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-#: How the scripts of a class are loaded: `late.js` loads those with the attribute; browsers execute none of this type.
-LOADED = {
+#: How scripts are loaded. Browsers do not execute this type; `late.js` loads what has the attribute.
+LOADED: dict[str, dict[str, Any]] = {
     "live-translation": {"type": "text/plain", "data-late": ""},
     "bench-figure": {"loading_method": "defer"},
 }
