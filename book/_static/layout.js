@@ -31,12 +31,13 @@ if (document.documentElement.classList.contains("in-slices")) {
 {
   const TABLE = ".pst-scrollable-table-container";
   const MAY_SCROLL = `pre, .cell_output > .output, ${TABLE}`;
-  const scrolls = (part) =>
+  const canScroll = (part) =>
     part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
   const observer = new ResizeObserver((entries) => {
     const parts = new Set(entries.map(({ target }) => target.closest(MAY_SCROLL)));
-    for (const [part, isWide] of [...parts].map((part) => [part, scrolls(part)])) {
-      if (isWide) part.tabIndex = 0;
+    const scrolling = new Set([...parts].filter(canScroll)); // before anything changes
+    for (const part of parts) {
+      if (scrolling.has(part)) part.tabIndex = 0;
       else part.removeAttribute("tabindex");
     }
   });

@@ -15,7 +15,7 @@ TOOLS = ROOT / "book" / "tools"
 sys.path.insert(0, str(TOOLS))
 LIVE_IS_SHOWN = """() =>
     document.querySelector('.live') || !document.querySelector('script[data-late]')"""
-# Of what can be scrolled and is not folded; `layout.js` cares for that.
+# Of what can be scrolled and is not folded; `layout.js` sees to it.
 KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
     'pre, .cell_output > .output, .pst-scrollable-table-container'
 )].every(part => part.tabIndex === 0 || part.closest('details:not([open])') || (
