@@ -41,9 +41,7 @@ def phone(browser, html):
         context.close()
 
 
-@pytest.mark.parametrize(
-    "name", ["01_seq2seq", "12_modern", "bench", "errata", "api_attention"]
-)
+@pytest.mark.parametrize("name", ["01_seq2seq", "02_bahdanau", "12_modern"])
 def test_slices_give_the_layout_of_the_whole(name, phone):
     sliced, whole = phone(f"{name}.html"), phone(f"{name}.html#main-content")
     assert whole.locator("html.in-slices").count() == 0
@@ -57,6 +55,11 @@ def test_slices_give_the_layout_of_the_whole(name, phone):
         places.append(parts.evaluate_all(PLACES))
     assert len(places[0]) > 200
     assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("name", ["glossary", "bench", "api_attention"])
+def test_a_page_that_is_no_chapter_is_laid_out_at_once(name, phone):
+    assert phone(f"{name}.html", "layout.js").evaluate(IS_LAID_OUT)
 
 
 def test_what_is_below_the_screen_waits(phone):
