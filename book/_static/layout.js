@@ -2,7 +2,7 @@
 // and `book.css` lets the blocks wait that are not on the screen.
 if (document.documentElement.classList.contains("in-slices")) {
   const SLICE = 120; // elements
-  const blocks = [...document.querySelectorAll(".bd-article section section > :not(section)")];
+  const blocks = [...document.querySelectorAll(".bd-article section section[id] > :not(section)")];
   const sizeOf = (block) => 1 + block.getElementsByTagName("*").length;
 
   const layOut = (most) => {

@@ -8,7 +8,7 @@ from tests.book.conftest import KEYBOARD_REACHES_ALL, MATH_IS_SET
 pytestmark = pytest.mark.book
 
 PHONE = {"width": 390, "height": 844}
-BLOCKS = ".bd-article section section > :not(section)"
+BLOCKS = ".bd-article section section[id] > :not(section)"
 WAITING = """blocks => blocks.filter(
     block => getComputedStyle(block).contentVisibility === 'auto').length"""
 IS_LAID_OUT = f"""() => [...document.querySelectorAll('{BLOCKS}')].every(
