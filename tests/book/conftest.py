@@ -22,6 +22,9 @@ KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
+# In the live translation, where a page has one.
+TRAINING_IS_KNOWN = """() => [...document.querySelectorAll('.live-meaning')].every(
+    sentence => sentence.textContent.includes('in training'))"""
 
 
 def stop_clock(page):

@@ -3,7 +3,12 @@
 import pytest
 from light_pages import without_measuring
 
-from tests.book.conftest import KEYBOARD_REACHES_ALL, MATH_IS_SET
+from tests.book.conftest import (
+    KEYBOARD_REACHES_ALL,
+    LIVE_IS_SHOWN,
+    MATH_IS_SET,
+    TRAINING_IS_KNOWN,
+)
 
 pytestmark = pytest.mark.book
 
@@ -49,8 +54,9 @@ def test_slices_give_the_layout_of_the_whole(name, phone):
     places = []
     for page in (sliced, whole):
         page.wait_for_function(IS_LAID_OUT)
-        page.evaluate("window.setAllFormulas?.()")
         page.wait_for_function(MATH_IS_SET)
+        page.wait_for_function(LIVE_IS_SHOWN)
+        page.wait_for_function(TRAINING_IS_KNOWN)
         parts = page.locator(".bd-article *:not(mjx-container *, svg *)")
         places.append(parts.evaluate_all(PLACES))
     assert len(places[0]) > 200

@@ -4,7 +4,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from light_styles import applies, used
 
-from tests.book.conftest import MATH_IS_SET
+from tests.book.conftest import MATH_IS_SET, TRAINING_IS_KNOWN
 
 pytestmark = pytest.mark.book
 
@@ -30,10 +30,6 @@ LOOKS = """() => [...document.querySelectorAll('body *:not(mjx-container *)')].m
         before.content, before.font, before.color, after.content, after.font, after.color,
     ].join(' ');
 })"""
-
-# In the live translation, where a page has one.
-TRAINING_IS_KNOWN = """() => [...document.querySelectorAll('.live-meaning')].every(
-    sentence => sentence.textContent.includes('in training'))"""
 
 
 @pytest.mark.parametrize(
