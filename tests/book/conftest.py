@@ -22,9 +22,9 @@ KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
-# In the live translation, where a page has one.
-TRAINING_IS_KNOWN = """() => [...document.querySelectorAll('.live-meaning')].every(
-    sentence => sentence.textContent.includes('in training'))"""
+# In the live translation, where a page has one: it is loaded late.
+TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
+    document.querySelector('.live-meaning')?.textContent.includes('in training')"""
 
 
 def stop_clock(page):

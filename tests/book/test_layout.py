@@ -5,7 +5,6 @@ from light_pages import without_measuring
 
 from tests.book.conftest import (
     KEYBOARD_REACHES_ALL,
-    LIVE_IS_SHOWN,
     MATH_IS_SET,
     TRAINING_IS_KNOWN,
 )
@@ -55,7 +54,6 @@ def test_slices_give_the_layout_of_the_whole(name, phone):
     for page in (sliced, whole):
         page.wait_for_function(IS_LAID_OUT)
         page.wait_for_function(MATH_IS_SET)
-        page.wait_for_function(LIVE_IS_SHOWN)
         page.wait_for_function(TRAINING_IS_KNOWN)
         parts = page.locator(".bd-article *:not(mjx-container *, svg *)")
         places.append(parts.evaluate_all(PLACES))
