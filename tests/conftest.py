@@ -9,6 +9,24 @@ from jaxtyping import config
 
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)  # the tensors of tests are tiny: more threads are slower
+torch.backends.cudnn.allow_tf32 = False  # on a GPU, float32 is meant as well
+
+#: What PyTorch 2.11 says on a GPU, of its speed and of itself.
+GPU_WARNINGS = (
+    "RNN module weights are not part of single contiguous chunk of memory",
+    "Synchronization debug mode is a prototype feature",
+    "TensorFloat32 tensor cores",
+    "The .grad attribute of a Tensor that is not a leaf Tensor",
+    "`torch.jit.script_method` is deprecated",
+    r"\s*Online softmax is disabled",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("cuda"):
+            for start in GPU_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:{start}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

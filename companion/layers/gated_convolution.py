@@ -152,7 +152,10 @@ def _normalise(
 ) -> Float[Tensor, "out in"]:
     """``g v / |v|`` for each row, where possible by PyTorch's private fused kernel."""
     fused = getattr(torch, "_weight_norm", None)
-    if fused is None:
+    rounded = (
+        v.is_cuda and v.dtype == torch.float64
+    )  # there |v| has float32's precision
+    if fused is None or rounded:
         return v * (g / v.norm(dim=1, keepdim=True))
     return fused(v, g, 0)
 

@@ -212,7 +212,8 @@ class LocationSensitiveDecoder(BahdanauDecoder):
         key = self.attention.location_features(state.memory.key, state.weights)
         located = state._replace(memory=state.memory._replace(key=key))
         hidden, after = super().recurrent_step(embedded, located)
-        return hidden, after._replace(memory=state.memory)
+        # not after._replace(…), which PyTorch 2.11 cannot compile
+        return hidden, BahdanauState(after.hidden, state.memory, *after[2:])
 
 
 class StateAndWordDecoder(BahdanauDecoder):

@@ -63,7 +63,8 @@ def require_identical(batched, alone):
 
 
 def main():
-    for threads in sorted({1, os.cpu_count() or 1}):
+    cores = 1 if torch.cuda.is_available() else os.cpu_count() or 1
+    for threads in sorted({1, cores}):
         torch.set_num_threads(threads)  # cores can divide the work of a batch
         print(setting())
         print(

@@ -37,9 +37,7 @@ KIND = (
     if GPU
     else {"device": "cpu", "dtype": torch.float32}
 )
-LENGTHS = (
-    [4096, 8192, 16384, 32768, 65536] if GPU else [1024, 2048, 4096, 8192, 16384, 32768]
-)
+LENGTHS = [4096, 16384, 65536] if GPU else [1024, 2048, 4096, 8192, 16384, 32768]
 ROUNDS = 9 if GPU else 3
 LONGEST = {
     "dense": 65536 if GPU else 8192

@@ -4,6 +4,7 @@ import pytest
 from light_pages import without_measuring
 
 from tests.book.conftest import (
+    IMAGES_ARE_LOADED,
     KEYBOARD_REACHES_ALL,
     MATH_IS_SET,
     TRAINING_IS_KNOWN,
@@ -55,6 +56,7 @@ def test_slices_give_the_layout_of_the_whole(name, phone):
         page.wait_for_function(IS_LAID_OUT)
         page.wait_for_function(MATH_IS_SET)
         page.wait_for_function(TRAINING_IS_KNOWN)
+        page.wait_for_function(IMAGES_ARE_LOADED)
         parts = page.locator(".bd-article *:not(mjx-container *, svg *)")
         places.append(parts.evaluate_all(PLACES))
     assert len(places[0]) > 200

@@ -1,0 +1,77 @@
+"""Training steps on a GPU: in bfloat16 against float32, and compiled against not.
+
+bfloat16 is by autocast, as :class:`companion.training.Trainer` uses it. float32 is exact, not TF32. All ways
+begin with the same weights; before anything is timed, their losses are compared.
+"""
+
+import copy
+
+import torch
+from measure import in_turn, report, setting
+from torch import nn
+
+from companion.data.batching import Batch
+from companion.models import ConvS2S, Transformer
+from companion.training import sequence_loss
+
+WORDS, SENTENCES, LENGTH, ROUNDS = 8000, 64, 128, 15
+MODELS = {
+    "Transformer, the paper's base": lambda: Transformer(
+        WORDS, WORDS, 512, 8, 2048, layers=6, dropout=0.0
+    ),
+    "ConvS2S, 6 layers of 512": lambda: ConvS2S(
+        WORDS, WORDS, 512, 512, layers=6, dropout=0.0, max_length=LENGTH
+    ),
+}
+
+
+class Training:
+    """Steps of Adam on one batch, by one copy of a model."""
+
+    def __init__(self, model: nn.Module, batch: Batch, half: bool, compiled: bool):
+        self.model, self.batch, self.half = copy.deepcopy(model), batch, half
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
+        if compiled:
+            self.model.compile(fullgraph=True)
+
+    def loss(self) -> torch.Tensor:
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.half):
+            loss = sequence_loss(self.model, self.batch)
+        return loss.total / loss.count
+
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.optimizer.step()
+
+
+def race(name: str, model: nn.Module) -> None:
+    source, target = torch.randint(4, WORDS, (2, SENTENCES, LENGTH), device="cuda")
+    batch = Batch(source, target)
+    ways = {
+        "float32": Training(model, batch, half=False, compiled=False),
+        "bfloat16": Training(model, batch, half=True, compiled=False),
+        "compiled": Training(model, batch, half=True, compiled=True),
+    }
+    exact = ways["float32"].loss()
+    for training in ways.values():
+        torch.testing.assert_close(training.loss(), exact, atol=0, rtol=1e-2)
+    times = in_turn(ways, ROUNDS)
+    for ours, other in [("bfloat16", "float32"), ("compiled", "bfloat16")]:
+        title = f"a training step, {name}, {ours} against {other}"
+        report(title, times[ours], times[other], "s", "none")
+
+
+def main() -> None:
+    if not torch.cuda.is_available():
+        print("needs an NVIDIA GPU")
+        return
+    torch.manual_seed(0)
+    print(setting())
+    print(f"{SENTENCES} sentences of {LENGTH} words on both sides")
+    for name, build in MODELS.items():
+        race(name, build().cuda())
+
+
+if __name__ == "__main__":
+    main()
