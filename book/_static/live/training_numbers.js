@@ -96,29 +96,32 @@ const TrainingNumbers = (() => {
     }
   }
 
-  // For each group of three digits, from the units: its values by their number of French words.
-  const valuesByLength = [0, 1, 2, 3].map((group) => {
-    const byLength = new Map([[0, [0]]]);
-    for (let value = 1; value < 1000; value++) {
-      const length = NumberWords.french(value * 1000 ** group).length;
-      if (!byLength.has(length)) byLength.set(length, []);
-      byLength.get(length).push(value);
-    }
-    return byLength;
-  });
+  const pause = () => new Promise((resume) => setTimeout(resume));
 
+  // valuesByLength[group]: the values of a group of three digits, from the units, by their number of French words.
   // ways[groups][length]: how many numbers of so many groups have so many French words.
-  const ways = [[1]];
-  for (const byLength of valuesByLength) {
-    const fewer = ways[ways.length - 1];
-    ways.push(Array.from({ length: LONGEST + 1 }, (_, length) => {
-      let sum = 0;
-      for (const [words, values] of byLength) sum += values.length * (fewer[length - words] ?? 0);
-      return sum;
-    }));
+  async function count() {
+    const valuesByLength = [];
+    const ways = [[1]];
+    for (let group = 0; group < 4; group++) {
+      await pause();
+      const byLength = new Map([[0, [0]]]);
+      for (let value = 1; value < 1000; value++) {
+        const length = NumberWords.french(value * 1000 ** group).length;
+        if (!byLength.has(length)) byLength.set(length, []);
+        byLength.get(length).push(value);
+      }
+      valuesByLength.push(byLength);
+      ways.push(Array.from({ length: LONGEST + 1 }, (_, length) => {
+        let sum = 0;
+        for (const [words, values] of byLength) sum += values.length * (ways[group][length - words] ?? 0);
+        return sum;
+      }));
+    }
+    return { valuesByLength, ways };
   }
 
-  function numberOfLength(length, random) {
+  function numberOfLength(length, random, { valuesByLength, ways }) {
     const groups = random.choice([1, 2, 3, 4].filter((count) => ways[count][length]));
     let number = 0;
     for (let group = groups - 1; group >= 0; group--) {
@@ -140,17 +143,15 @@ const TrainingNumbers = (() => {
     return isHalf ? floor + (floor % 2) : Math.round(x);
   }
 
-  const pause = () => new Promise((resume) => setTimeout(resume));
-
   // The set of all numbers that the models were trained on, as a promise.
   async function generate() {
-    await pause();
+    const counted = await count();
     const random = new PythonRandom();
     const lengths = Array.from({ length: COUNT }, (_, i) => 1 + (i % LONGEST));
     random.shuffle(lengths);
     const byLength = Array.from({ length: LONGEST + 1 }, () => new Set());
     for (let i = 0; i < COUNT; i++) {
-      byLength[lengths[i]].add(numberOfLength(lengths[i], random));
+      byLength[lengths[i]].add(numberOfLength(lengths[i], random, counted));
       if (i % SLICE === SLICE - 1) await pause();
     }
     const chooser = new PythonRandom();

@@ -379,13 +379,15 @@
     return NumberWords.read(asked ? asked[1] : "").number;
   }
 
+  const pause = () => new Promise((resume) => setTimeout(resume));
+
   // What is shown first is computed in several tasks, so that the page stays responsive. A model's first run is
   // slow, so it gets a short number.
   async function prepare(number) {
     for (const n of [EXAMPLES[0][0], number]) {
       for (const name of ["withAttention", "withoutAttention"]) {
         withModel(name, n);
-        await new Promise((resume) => setTimeout(resume));
+        await pause();
       }
     }
   }
@@ -394,6 +396,7 @@
     await prepare(numberInAddress() ?? FIRST);
     for (const place of document.querySelectorAll(PLACES)) {
       const widget = new Widget();
+      await pause();
       widget.open(numberInAddress() ?? FIRST);
       const picture = place.querySelector("img, svg");
       const still = picture.closest("a") ?? picture;
