@@ -1,7 +1,7 @@
 // A chapter is laid out in slices while it loads, so that the page stays responsive: `layout.html` marks the page,
 // and `book.css` lets the blocks wait that are not on the screen.
 if (document.documentElement.classList.contains("in-slices")) {
-  const SLICE = 120; // elements
+  const SLICE = 60; // elements
   const blocks = [...document.querySelectorAll(".bd-article section section[id] > :not(section)")];
   const sizeOf = (block) => 1 + block.getElementsByTagName("*").length;
 
