@@ -9,14 +9,14 @@ from jaxtyping import config
 
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)  # the tensors of tests are tiny: more threads are slower
-torch.backends.cudnn.allow_tf32 = False  # on a GPU, float32 is meant as well
+torch.backends.cudnn.allow_tf32 = False  # on a GPU float32 must not become TF32
 
-#: What PyTorch 2.11 says on a GPU, of its speed and of itself.
+#: Warnings of PyTorch 2.11 on a GPU, about speed and about its own code.
 GPU_WARNINGS = (
     "RNN module weights are not part of single contiguous chunk of memory",
     "Synchronization debug mode is a prototype feature",
     "TensorFloat32 tensor cores",
-    "The .grad attribute of a Tensor that is not a leaf Tensor",
+    r"The .grad attribute of a Tensor that is not a leaf Tensor:UserWarning:torch\._dynamo",
     "`torch.jit.script_method` is deprecated",
     r"\s*Online softmax is disabled",
 )

@@ -1,8 +1,7 @@
 // Scripts that are not needed to read the page are loaded when it has been shown. The page names them with a type
 // that browsers do not execute. If one of them fails to load, the still picture stays, in no more space than it needs.
-addEventListener("load", () => {
-  new PerformanceObserver((paints, observer) => {
-    observer.disconnect();
+{
+  const load = () => {
     for (const { src } of document.querySelectorAll("script[data-late]")) {
       const script = document.createElement("script");
       script.async = false; // each after the one before
@@ -10,5 +9,7 @@ addEventListener("load", () => {
       script.src = src;
       document.head.append(script);
     }
-  }).observe({ type: "paint", buffered: true });
-});
+  };
+  const afterPaint = (action) => requestAnimationFrame(() => setTimeout(action));
+  addEventListener("load", () => afterPaint(load));
+}

@@ -286,7 +286,7 @@ def reset_uniform(parameter: Tensor) -> Tensor:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """A block in which autocast is off; the meta device has no autocast."""
-    if device.type == "meta":
+    if device.type == "meta":  # PyTorch 2.11 cannot compile `is_autocast_available`
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 

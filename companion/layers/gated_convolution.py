@@ -152,10 +152,9 @@ def _normalise(
 ) -> Float[Tensor, "out in"]:
     """``g v / |v|`` for each row, where possible by PyTorch's private fused kernel."""
     fused = getattr(torch, "_weight_norm", None)
-    rounded = (
-        v.is_cuda and v.dtype == torch.float64
-    )  # there |v| has float32's precision
-    if fused is None or rounded:
+    # On CUDA the kernel computes |v| with the precision of float32.
+    inexact = v.is_cuda and v.dtype == torch.float64
+    if fused is None or inexact:
         return v * (g / v.norm(dim=1, keepdim=True))
     return fused(v, g, 0)
 

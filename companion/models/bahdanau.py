@@ -212,8 +212,10 @@ class LocationSensitiveDecoder(BahdanauDecoder):
         key = self.attention.location_features(state.memory.key, state.weights)
         located = state._replace(memory=state.memory._replace(key=key))
         hidden, after = super().recurrent_step(embedded, located)
-        # not after._replace(…), which PyTorch 2.11 cannot compile
-        return hidden, BahdanauState(after.hidden, state.memory, *after[2:])
+        # PyTorch 2.11 cannot compile `_replace` of a tuple made in the same graph
+        return hidden, BahdanauState(
+            after.hidden, state.memory, after.context, after.weights, after.position
+        )
 
 
 class StateAndWordDecoder(BahdanauDecoder):

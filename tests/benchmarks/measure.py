@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-torch.backends.cudnn.allow_tf32 = False  # results in float32 are compared
+torch.backends.cudnn.allow_tf32 = False  # no TF32: results in float32 are compared
 
 
 def seconds(action: Callable[[], object]) -> float:

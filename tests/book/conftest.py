@@ -22,11 +22,11 @@ KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
-# Until then an image has the height that its width promises, which can differ by a hundredth of a pixel.
+# Before that, an image's height follows from its attributes, which can differ by a hundredth of a pixel.
 IMAGES_ARE_LOADED = """() => {
     const images = [...document.images];
     images.forEach(image => image.loading = 'eager');
-    return images.every(image => image.complete);
+    return images.every(image => image.complete && image.naturalWidth > 0);
 }"""
 # In the live translation, where a page has one: it is loaded late.
 TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||

@@ -233,6 +233,16 @@ def test_only_pages_with_a_live_translation_load_it(html):
     assert with_scripts == ON_PAGES
 
 
+def test_it_is_loaded_after_the_first_paint(visit):
+    painted, asked = visit().evaluate("""() => {
+        const entries = performance.getEntriesByType('resource');
+        const weights = entries.find(({ name }) => name.includes('weights.js'));
+        return [performance.getEntriesByName('first-paint')[0], weights].map(
+            ({ startTime }) => startTime);
+    }""")
+    assert 0 < painted < asked
+
+
 # The page computes what the package computes
 
 

@@ -100,7 +100,7 @@ const TrainingNumbers = (() => {
 
   // valuesByLength[group]: the values of a group of three digits, from the units, by their number of French words.
   // ways[groups][length]: how many numbers of so many groups have so many French words.
-  async function count() {
+  async function countWays() {
     const valuesByLength = [];
     const ways = [[1]];
     for (let group = 0; group < 4; group++) {
@@ -145,13 +145,13 @@ const TrainingNumbers = (() => {
 
   // The set of all numbers that the models were trained on, as a promise.
   async function generate() {
-    const counted = await count();
+    const tables = await countWays();
     const random = new PythonRandom();
     const lengths = Array.from({ length: COUNT }, (_, i) => 1 + (i % LONGEST));
     random.shuffle(lengths);
     const byLength = Array.from({ length: LONGEST + 1 }, () => new Set());
     for (let i = 0; i < COUNT; i++) {
-      byLength[lengths[i]].add(numberOfLength(lengths[i], random, counted));
+      byLength[lengths[i]].add(numberOfLength(lengths[i], random, tables));
       if (i % SLICE === SLICE - 1) await pause();
     }
     const chooser = new PythonRandom();
