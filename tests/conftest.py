@@ -16,7 +16,7 @@ GPU_WARNINGS = (
     "RNN module weights are not part of single contiguous chunk of memory",
     "Synchronization debug mode is a prototype feature",
     "TensorFloat32 tensor cores",
-    r"The .grad attribute of a Tensor that is not a leaf Tensor:UserWarning:torch\._dynamo",
+    r"The .grad attribute of a Tensor that is not a leaf Tensor:UserWarning:torch\.",
     "`torch.jit.script_method` is deprecated",
     r"\s*Online softmax is disabled",
 )
