@@ -1,7 +1,7 @@
 // Scripts that are not needed to read the page are loaded when it has been shown. The page names them with a type
 // that browsers do not execute. If one of them fails to load, the still picture stays, in no more space than it needs.
 {
-  const load = () => {
+  const loadScripts = () => {
     for (const { src } of document.querySelectorAll("script[data-late]")) {
       const script = document.createElement("script");
       script.async = false; // each after the one before
@@ -10,6 +10,6 @@
       document.head.append(script);
     }
   };
-  const afterPaint = (action) => requestAnimationFrame(() => setTimeout(action));
-  addEventListener("load", () => afterPaint(load));
+  // A timer that is set in a frame fires after it.
+  addEventListener("load", () => requestAnimationFrame(() => setTimeout(loadScripts)));
 }
