@@ -122,7 +122,6 @@ def test_the_loss_has_the_device_of_the_model_and_at_least_float32():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_model_and_batches_may_be_on_different_devices(device):
     batch = Labelled(

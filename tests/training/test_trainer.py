@@ -659,7 +659,6 @@ def test_a_recipe_of_no_steps_is_an_error(steps):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_on_a_gpu_training_runs_there_in_half_precision_and_resumes(tmp_path):
     batches, path = Batches(PAIRS, 8, seed=0), tmp_path / "checkpoint.pt"
     whole = make_trainer()

@@ -112,7 +112,6 @@ def test_values_that_are_no_numbers_are_refused(values):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_heatmap_takes_weights_on_a_gpu(weights):
     assert heatmap(weights.cuda(), QUERIES, KEYS).images
 
