@@ -339,6 +339,8 @@ _DEPENDS = {
     "uses_query_position": "depends on the query's position",
     "uses_key_position": "depends on the keys' positions",
     "has_own_mask": "masks keys by a rule of its own",
+    "has_own_weights": "does not have the softmax of its scores as weights",
+    "loses_weight": "has weights whose sum is below 1",
 }
 
 
@@ -508,15 +510,22 @@ def _check_integer_tensor(name: str, x: Tensor) -> None:
 
 def _range(x: Tensor) -> tuple[int, int] | None:
     """The smallest and the largest number of a tensor; ``None`` if not readable."""
-    if not _readable(x) or not x.numel():
+    if not readable(x) or not x.numel():
         return None
     smallest, largest = x.aminmax()
     return int(smallest), int(largest)
 
 
-def _readable(x: Tensor) -> bool:
-    """Whether a tensor is on a CPU and outside a graph: reading it delays nothing."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+def readable(x: Tensor) -> bool:
+    """Whether a tensor is on a CPU, outside a graph and outside ``torch.func`` transforms."""
+    outside = not torch.compiler.is_compiling() and not functorch_is_active()
+    return x.device.type == "cpu" and outside
+
+
+def functorch_is_active() -> bool:
+    """Whether a ``torch.func`` transform is active; False where PyTorch does not say."""
+    active = getattr(torch._C, "_are_functorch_transforms_active", None)
+    return active is not None and active()
 
 
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
@@ -564,10 +573,10 @@ def check_sides(
 def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
     """Refuse rows of ``name`` without a token, or with padding before one.
 
-    On a GPU, which would have to be waited for, nothing is checked, except in a
-    compiled graph, where an assertion of PyTorch's fails (RuntimeError).
+    On a GPU, which would have to be waited for, and under a ``torch.func`` transform
+    nothing is checked. In a compiled graph an assertion of PyTorch's fails (RuntimeError).
     """
-    if mask.device.type != "cpu" and not torch.compiler.is_compiling():
+    if not readable(mask) and not torch.compiler.is_compiling():
         return
     lengths = mask.sum(1)
     from_the_left = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
@@ -586,14 +595,14 @@ def check_rows(
         assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
         if assertion is not None and sound.device.type in ("cpu", "cuda"):
             assertion(sound.all(), f"in {name} some rows {problem}")
-    elif not sound.is_meta and not sound.all():
+    elif not sound.is_meta and not functorch_is_active() and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
 
 
 def check_longest_sentence(mask: Tensor, limit: int) -> None:
-    """Refuse a sentence of more than ``limit`` words; not when compiled."""
-    if mask.shape[1] <= limit or torch.compiler.is_compiling():
+    """Refuse a sentence of more than ``limit`` words; not when compiled or transformed."""
+    if mask.shape[1] <= limit or torch.compiler.is_compiling() or functorch_is_active():
         return
     if mask[:, limit:].any():
         raise ValueError(
@@ -733,7 +742,7 @@ def check_prompt(prompt: Tensor, padding: int) -> None:
     """
     check_sentences("prompt", prompt)
     padded = (prompt == padding).any(1)
-    if _readable(prompt) and padded.any():
+    if readable(prompt) and padded.any():
         rows = padded.nonzero().flatten().tolist()
         raise ValueError(
             f"all prompts must have one length, but the rows {rows} contain padding"
@@ -752,7 +761,7 @@ def check_same_position(seen: Sequence[int | Tensor]) -> None:
     for x in seen:
         if not isinstance(x, Tensor):
             counts.add(x)
-        elif _readable(x):
+        elif readable(x):
             counts.update(x.tolist())
     if len(counts) > 1:
         raise ValueError(

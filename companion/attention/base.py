@@ -82,6 +82,8 @@ class Attention(nn.Module, ABC):
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
+    has_own_weights = False  #: whether its weights are not the softmax of its scores
+    loses_weight = False  #: whether a row of weights may sum to less than 1
     state_type: type = KVCache  #: what it keeps while decoding
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
 
@@ -151,7 +153,8 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query: the average of the values under :meth:`weights`.
 
-        A masked value must still be a number, because NaN times a weight of 0 is NaN.
+        A masked key, its score and a masked value must still be finite numbers, because
+        NaN times a weight of 0 is NaN.
 
         Args:
             query: what is compared with the keys.
@@ -289,9 +292,3 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     if device.type == "meta":  # PyTorch 2.11 cannot compile `is_autocast_available`
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
-
-
-def functorch_is_active() -> bool:
-    """Whether a ``torch.func`` transform is active; False where PyTorch does not say."""
-    active = getattr(torch._C, "_are_functorch_transforms_active", None)
-    return active is not None and active()

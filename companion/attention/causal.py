@@ -64,7 +64,8 @@ class CausalAttention(PatternAttention):
         position attends to every key, so they need no mask.
         """
         alone = mask is None and query_position is None and query.shape[-2] == 1
-        if not alone or query.shape[-3] == key.shape[-3]:
+        fits = query.shape[:-3] == key.shape[:-3] == value.shape[:-3]
+        if not alone or not fits or query.shape[-3] == key.shape[-3]:
             return super().forward_grouped(query, key, value, mask, query_position)
         check_heads_divide(query.shape[-3], key.shape[-3])
         *batch, heads, _, size = query.shape

@@ -46,6 +46,7 @@ class GumbelSoftmax(Attention):
         torch.Size([2, 1, 8])
     """
 
+    has_own_weights = True
     settings = ("temperature",)
 
     def __init__(

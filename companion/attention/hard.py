@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_kind
+from companion._checks import check_independent, check_kind
 from companion.attention.base import Attention
 
 
@@ -76,7 +76,8 @@ class HardAttention(nn.Module):
             PyTorch's global one. Copies and pickles of the module copy its state.
 
     Raises:
-        TypeError: the attention is not an :class:`~companion.attention.base.Attention`.
+        TypeError: the attention is not an :class:`~companion.attention.base.Attention`,
+            or has weights whose sum is below 1.
 
     Source: Xu et al. 2015, section 4.1, equations (8) and (9).
 
@@ -92,6 +93,9 @@ class HardAttention(nn.Module):
     def __init__(self, attention: Attention, generator: torch.Generator | None = None):
         super().__init__()
         check_kind(self, attention, Attention)
+        check_independent(
+            self, attention, "loses_weight", because="it samples from the weights"
+        )
         self.attention = attention
         self.generator = generator
 

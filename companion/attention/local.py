@@ -93,7 +93,8 @@ class LocalWindow(Attention, ABC):
     Raises:
         ValueError: ``radius`` is below 1.
         TypeError: ``radius`` is not an integer; ``attention`` is no
-            :class:`~companion.attention.base.Attention`, or depends on positions.
+            :class:`~companion.attention.base.Attention`, depends on positions, or has
+            weights that are not the softmax of its scores.
 
     Source: Luong et al. 2015, section 3.2.
     Deviation: the paper does not say how p_t is rounded; here positions count from 0 and
@@ -116,6 +117,9 @@ class LocalWindow(Attention, ABC):
             "uses_query_position",
             "uses_key_position",
             because="it scores the keys of a window without their positions",
+        )
+        check_independent(
+            self, attention, "has_own_weights", because="only its scores are used"
         )
         self.attention = attention
         self.radius = radius
@@ -309,6 +313,8 @@ class LocalP(LocalWindow):
         >>> bool((attention.weights(x, x).sum(-1) < 1).all())
         True
     """
+
+    loses_weight = True
 
     def __init__(
         self,

@@ -148,6 +148,7 @@ class Rotary(Prepared):
         state: Any,
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions; the state has their keys, rotated."""
+        check_continues(self, state, self.state_type, key)
         check_same_features(query, key)
         check_even_features("query", query)
         position = next_positions(query, state.seen)

@@ -11,10 +11,11 @@ from torch import Tensor
 from companion._checks import (
     check_last_positions,
     check_sequence,
+    functorch_is_active,
     query_positions,
 )
 from companion.attention import masks
-from companion.attention.base import functorch_is_active, without_autocast
+from companion.attention.base import without_autocast
 from companion.attention.kernels.merging import MergedAttention
 from companion.attention.kernels.tiling import (
     TileGroup,

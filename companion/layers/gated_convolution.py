@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import glu, linear
 
-from companion._checks import check_gain, check_positive
-from companion.attention.base import functorch_is_active
+from companion._checks import check_gain, check_positive, functorch_is_active
 
 
 class KeptWeight(NamedTuple):

@@ -7,8 +7,12 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from companion._checks import check_positions, check_positive, check_size
-from companion.attention.base import functorch_is_active
+from companion._checks import (
+    check_positions,
+    check_positive,
+    check_size,
+    functorch_is_active,
+)
 
 _First = int | Int[Tensor, " b"]
 

@@ -143,7 +143,7 @@ class EncoderDecoder(nn.Module):
         logits = self(source, target[:, :-1])
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
         return -functional.cross_entropy(
-            logits, target[:, 1:], ignore_index=PAD, reduction="none"
+            logits, target[:, 1:].long(), ignore_index=PAD, reduction="none"
         ).sum(1)
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_positive, stack_size
+from companion._checks import check_positive, check_source, readable, stack_size
 from companion.attention.base import Attention
 from companion.attention.cache import KVCache, extend_cache
 from companion.attention.causal import CausalAttention
@@ -322,6 +321,7 @@ class TransformerDecoder(SequenceDecoder):
         self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
     ) -> tuple[TransformerLayerState, ...]:
         """Project the source for every layer, once."""
+        check_source(states, mask, self.embedding.embedding_dim)
         needed = None if allows_all(mask) else mask
         return tuple(layer.start(states, needed) for layer in self.layers)
 
@@ -351,8 +351,7 @@ def allows_all(mask: Bool[Tensor, "b k"]) -> bool:
     On a GPU, where the answer would have to be waited for, and in a compiled graph, which
     serves all masks, it is not known.
     """
-    known = mask.device.type == "cpu" and not torch.compiler.is_compiling()
-    return known and bool(mask.all())
+    return readable(mask) and bool(mask.all())
 
 
 class Transformer(EncoderDecoder):

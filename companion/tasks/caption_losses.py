@@ -69,7 +69,7 @@ def _rewards(
     logits, attended = model(batch)
     following = batch.target[:, 1:]
     reward = -cross_entropy(
-        to_float32(logits).mT, following, ignore_index=PAD, reduction="none"
+        to_float32(logits).mT, following.long(), ignore_index=PAD, reduction="none"
     )
     return reward, following != PAD, attended
 

@@ -44,6 +44,14 @@ def test_dot_product_attention_is_the_definition(shapes, scale, masked):
         assert not found[..., 1, :].any()
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_query_for_an_empty_batch_has_an_empty_context(masked):
+    query, key, value = tensors([(1, 4, 3), (0, 6, 3), (0, 6, 5)])
+    mask = torch.ones(4, 6, dtype=torch.bool) if masked else None
+    assert dot_product_attention(query, key, value, mask).shape == (0, 4, 5)
+
+
 @each_shape
 @pytest.mark.parametrize("queries", [1, 4, 6])
 @pytest.mark.usefixtures("unchecked")

@@ -127,6 +127,18 @@ def test_an_empty_batch_is_decoded(groups):
     assert state.key.shape == (0, groups, 2, 6)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("queries", [1, 2])
+@pytest.mark.parametrize("batches", [(2, 1), (1, 2)])
+def test_another_batch_of_keys_is_an_error_for_one_query_as_for_several(
+    queries, batches
+):
+    module = grouped(2, CausalAttention())
+    x, source = (doubles(b, N, D_MODEL) for b in batches)
+    with pytest.raises(ValueError, match="may differ only in length"):
+        module(x[:, -queries:], *module.project(source))
+
+
 def test_decoding_is_recorded():
     module, x = grouped(2, CausalAttention()), doubles(1, N, D_MODEL)
     with record_weights(module) as maps:

@@ -84,6 +84,14 @@ def test_no_position_depends_on_later_ones():
     assert (gradient[0, :4] != 0).any(-1).all()
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("rotary", [Rotary, CacheRotary])
+def test_what_is_no_state_is_an_error(rotary):
+    x = doubles(2, N, SIZE)
+    with pytest.raises(TypeError, match="Rotary continues a KVCache, not a NoneType"):
+        rotary(CausalAttention()).extend(x, x, x, None)
+
+
 def test_a_key_is_rotated_once_and_then_kept():
     attention, x = Rotary(CausalAttention()), doubles(2, 3, N, SIZE)
     _, state = attention.extend(x, x, x, attention.start(x, x))

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad
+from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parametrize
 
 from companion.attention import record_weights
@@ -178,6 +178,11 @@ def loss_of(output):
 
 
 WITH_PARAMETERS = [x for x in SUBJECTS if list(SUBJECTS[x].build().parameters())]
+WITHOUT_RNN = [
+    x
+    for x in WITH_PARAMETERS
+    if not any(isinstance(part, nn.RNNBase) for part in SUBJECTS[x].build().modules())
+]
 OF_VECTORS = [x for x in SUBJECTS if SUBJECTS[x].inputs(*SIZES)[0].is_floating_point()]
 
 
@@ -200,6 +205,21 @@ def test_functional_gradients_are_those_of_autograd(subject):
     )
     found = grad(functional)(detached)
     torch.testing.assert_close(found, dict(zip(parameters, expected, strict=True)))
+
+
+@pytest.mark.parametrize("subject", WITHOUT_RNN, indirect=True)
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_gradients_per_sample_are_those_of_each_row(subject):
+    module, inputs = subject.build(), subject.inputs(*SIZES)
+    parameters = {name: x.detach() for name, x in module.named_parameters()}
+
+    def loss(parameters, *row):
+        return loss_of(functional_call(module, parameters, tuple(x[None] for x in row)))
+
+    found = vmap(grad(loss), (None, *(0 for _ in inputs)))(parameters, *inputs)
+    for row in range(SIZES[0]):
+        expected = grad(loss)(parameters, *(x[row] for x in inputs))
+        torch.testing.assert_close({x: found[x][row] for x in found}, expected)
 
 
 @pytest.mark.parametrize("subject", OF_VECTORS, indirect=True)

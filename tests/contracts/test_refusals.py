@@ -11,6 +11,7 @@ from companion.attention import (
     FactorizedRandom,
     FixedRandom,
     GumbelSoftmax,
+    HalfAndHalf,
     HardAttention,
     LocalAttention,
     LocalM,
@@ -106,6 +107,20 @@ def test_a_window_refuses_scores_that_depend_on_positions(name):
     builders = {**POSITIONED, "Location": lambda: Location(4, 9)}
     with pytest.raises(TypeError, match=f"^LocalP cannot use {name}, which depends on"):
         LocalP(builders[name](), 1, 4)
+
+
+@pytest.mark.parametrize("owner", [HardAttention, HalfAndHalf])
+def test_hard_attention_refuses_weights_that_are_no_distribution(owner):
+    with pytest.raises(
+        TypeError,
+        match=f"^{owner.__name__} cannot use LocalP, which has weights whose sum is below 1",
+    ):
+        owner(LocalP(Dot(), 1, 4))
+
+
+def test_a_window_refuses_weights_that_are_not_the_softmax_of_scores():
+    with pytest.raises(TypeError, match="LocalM cannot use GumbelSoftmax, which does"):
+        LocalM(GumbelSoftmax(Dot()), 1)
 
 
 @pytest.mark.usefixtures("unchecked")

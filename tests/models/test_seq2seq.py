@@ -18,6 +18,7 @@ from companion.models import (
 from tests.layers.test_gru import run_alone
 from tests.reference import cho_2014, scalars, searches, sutskever_2014
 from tests.tiny import (
+    MODELS,
     SOURCE,
     TARGET,
     TARGET_WORDS,
@@ -255,6 +256,13 @@ def test_dropout_is_in_training_only():
 
 
 # The log-probability of a pair
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_of_log_prob_may_be_integers_of_32_bits():
+    model = MODELS["transformer"]()
+    found = model.log_prob(SOURCE.int(), WHOLE.int())
+    torch.testing.assert_close(found, model.log_prob(SOURCE, WHOLE))
 
 
 @pytest.mark.parametrize(("build", "logits"), PAIRS)

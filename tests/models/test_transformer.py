@@ -310,6 +310,24 @@ def test_a_source_without_padding_needs_no_mask():
     assert given == [None]
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        (torch.ones(3, 5), TypeError),
+        (torch.ones(3, 4, dtype=torch.bool), ValueError),
+        (torch.ones(5, dtype=torch.bool), ValueError),
+    ],
+)
+def test_a_mask_that_does_not_fit_the_source_is_an_error_even_if_it_masks_nothing(
+    mask, error
+):
+    decoder = MODELS["transformer"]().decoder
+    states = torch.randn(3, 5, decoder.embedding.embedding_dim)
+    with pytest.raises(error, match="mask"):
+        decoder.start(states, mask)
+
+
 def test_causal_attention_needs_no_mask_and_another_gets_one_for_several_tokens():
     for attention, needs_mask in ((lambda: None, False), (Dot, True)):
         model = stack(layers=1, attention=attention)

@@ -33,6 +33,15 @@ def test_the_free_running_loss_reads_the_models_own_predictions(name):
     assert loss.count.item() == count
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("loss", [sequence_loss, free_running_loss])
+def test_tokens_may_be_integers_of_32_bits(loss):
+    model = MODELS["transformer"]()
+    expected = loss(model, Batch(SOURCE, TARGET)).total
+    found = loss(model, Batch(SOURCE.int(), TARGET.int())).total
+    torch.testing.assert_close(found, expected)
+
+
 def test_the_loss_of_a_set_is_over_all_tokens_of_all_batches():
     torch.manual_seed(0)
     model = MODELS["cho"]()
