@@ -340,7 +340,7 @@ _DEPENDS = {
     "uses_key_position": "depends on the keys' positions",
     "has_own_mask": "masks keys by a rule of its own",
     "has_own_weights": "does not have the softmax of its scores as weights",
-    "loses_weight": "has weights whose sum is below 1",
+    "sums_below_one": "has weights whose sum is below 1",
 }
 
 

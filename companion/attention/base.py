@@ -83,7 +83,7 @@ class Attention(nn.Module, ABC):
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
     has_own_weights = False  #: whether its weights are not the softmax of its scores
-    loses_weight = False  #: whether a row of weights may sum to less than 1
+    sums_below_one = False  #: whether a row of weights may sum to less than 1
     state_type: type = KVCache  #: what it keeps while decoding
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
 

@@ -94,7 +94,7 @@ class HardAttention(nn.Module):
         super().__init__()
         check_kind(self, attention, Attention)
         check_independent(
-            self, attention, "loses_weight", because="it samples from the weights"
+            self, attention, "sums_below_one", because="it samples from the weights"
         )
         self.attention = attention
         self.generator = generator

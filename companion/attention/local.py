@@ -314,7 +314,7 @@ class LocalP(LocalWindow):
         True
     """
 
-    loses_weight = True
+    sums_below_one = True
 
     def __init__(
         self,
