@@ -334,12 +334,12 @@ def check_continues(owner: nn.Module, state: Any, kind: type, key: Tensor) -> No
         )
 
 
-#: What an attention may depend on, by the flag of the contract that says so.
-_DEPENDS = {
+#: Why an attention may not fit an owner, by the flag of the contract that says so.
+_REASONS = {
     "uses_query_position": "depends on the query's position",
     "uses_key_position": "depends on the keys' positions",
     "has_own_mask": "masks keys by a rule of its own",
-    "has_own_weights": "does not have the softmax of its scores as weights",
+    "has_own_weights": "changes the softmax of its scores",
     "sums_below_one": "has weights whose sum is below 1",
 }
 
@@ -347,7 +347,7 @@ _DEPENDS = {
 def check_independent(
     owner: nn.Module, attention: nn.Module, *flags: str, because: str
 ) -> None:
-    """Refuse an attention that depends, itself or in a part, on what its owner lacks.
+    """Refuse an attention that does, itself or in a part, what its owner cannot use.
 
     ``flags`` are attributes of :class:`~companion.attention.base.Attention`.
     """
@@ -356,7 +356,7 @@ def check_independent(
             if getattr(part, flag, False):
                 raise TypeError(
                     f"{type(owner).__name__} cannot use {type(part).__name__}, which "
-                    f"{_DEPENDS[flag]}: {because}"
+                    f"{_REASONS[flag]}: {because}"
                 )
 
 
@@ -486,10 +486,16 @@ def check_sentences(name: str, tokens: Tensor) -> None:
         )
 
 
+def as_classes(name: str, numbers: Tensor) -> Tensor:
+    """Integers with the 64 bits that ``cross_entropy`` needs; no others (TypeError)."""
+    _check_integer_tensor(name, numbers)
+    return numbers.long()
+
+
 def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
     """Refuse tokens that are not integers (TypeError) or not in the vocabulary.
 
-    Their numbers are read only on a CPU, and not in a compiled graph.
+    Their numbers are read only on a CPU, and not in a compiled graph or under ``vmap``.
     """
     _check_integer_tensor(name, tokens)
     smallest, largest = _range(tokens) or (0, 0)
@@ -517,9 +523,25 @@ def _range(x: Tensor) -> tuple[int, int] | None:
 
 
 def readable(x: Tensor) -> bool:
-    """Whether a tensor is on a CPU, outside a graph and outside ``torch.func`` transforms."""
-    outside = not torch.compiler.is_compiling() and not functorch_is_active()
-    return x.device.type == "cpu" and outside
+    """Whether a tensor's numbers can be read at once: on a CPU, in no graph and no ``vmap``."""
+    return (
+        x.device.type == "cpu" and not torch.compiler.is_compiling() and not _in_vmap(x)
+    )
+
+
+def _in_vmap(x: Tensor) -> bool:
+    """Whether a tensor is one row of a ``vmap``, whose numbers cannot be read.
+
+    Where PyTorch does not say, every transform counts as a ``vmap``.
+    """
+    functorch = getattr(torch._C, "_functorch", None)
+    if functorch is None:
+        return functorch_is_active()
+    while functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            return True
+        x = functorch.get_unwrapped(x)
+    return False
 
 
 def functorch_is_active() -> bool:
@@ -573,8 +595,8 @@ def check_sides(
 def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
     """Refuse rows of ``name`` without a token, or with padding before one.
 
-    On a GPU, which would have to be waited for, and under a ``torch.func`` transform
-    nothing is checked. In a compiled graph an assertion of PyTorch's fails (RuntimeError).
+    On a GPU, which would have to be waited for, and under ``vmap`` nothing is checked. In
+    a compiled graph an assertion of PyTorch's fails (RuntimeError).
     """
     if not readable(mask) and not torch.compiler.is_compiling():
         return
@@ -587,7 +609,7 @@ def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
 def check_rows(
     sound: Bool[Tensor, " b"], name: str, shape: torch.Size, problem: str
 ) -> None:
-    """Refuse a batch that has rows with a problem, and list them.
+    """Refuse a batch that has rows with a problem, and list them; not under ``vmap``.
 
     A compiled graph cannot list them: there an assertion fails (RuntimeError).
     """
@@ -595,14 +617,14 @@ def check_rows(
         assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
         if assertion is not None and sound.device.type in ("cpu", "cuda"):
             assertion(sound.all(), f"in {name} some rows {problem}")
-    elif not sound.is_meta and not functorch_is_active() and not sound.all():
+    elif not sound.is_meta and not _in_vmap(sound) and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
 
 
 def check_longest_sentence(mask: Tensor, limit: int) -> None:
-    """Refuse a sentence of more than ``limit`` words; not when compiled or transformed."""
-    if mask.shape[1] <= limit or torch.compiler.is_compiling() or functorch_is_active():
+    """Refuse a sentence of more than ``limit`` words; not when compiled or under ``vmap``."""
+    if mask.shape[1] <= limit or torch.compiler.is_compiling() or _in_vmap(mask):
         return
     if mask[:, limit:].any():
         raise ValueError(

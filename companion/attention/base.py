@@ -82,8 +82,8 @@ class Attention(nn.Module, ABC):
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
-    has_own_weights = False  #: whether its weights are not the softmax of its scores
-    sums_below_one = False  #: whether a row of weights may sum to less than 1
+    has_own_weights = False  #: whether noise or a temperature changes its softmax
+    sums_below_one = False  #: whether weights, if not all 0, may sum to less than 1
     state_type: type = KVCache  #: what it keeps while decoding
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
 

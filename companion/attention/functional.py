@@ -87,9 +87,8 @@ def _fused(
 ) -> Tensor:
     """PyTorch's operation, whose kernels are fused only if there are four axes."""
     mask = None if mask is None else _four_axes(mask)
-    if (
-        query.shape[:-2] != key.shape[:-2] and 0 in key.shape[:-2]
-    ):  # no kernel expands it
+    # To one query and an empty batch PyTorch gives one context instead of none.
+    if query.shape[:-2] != key.shape[:-2] and 0 in key.shape[:-2]:
         query = query.expand(*_batch(query, key), *query.shape[-2:])
     axes = max(query.ndim, key.ndim, value.ndim)
     if min(query.ndim, key.ndim, value.ndim) < 4:
@@ -156,12 +155,7 @@ def cosine_scores(
 
 
 def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-    """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero.
-
-    The largest component is made ±1 first, so that no square is out of range.
-    """
-    largest = vectors.detach().abs().amax(-1, keepdim=True)
-    zero = largest == 0
-    vectors = vectors / largest.masked_fill(zero, 1)
+    """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero."""
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    zero = norm == 0
     return (vectors / norm.masked_fill(zero, 1)).masked_fill(zero, 0)

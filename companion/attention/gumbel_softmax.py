@@ -34,8 +34,8 @@ class GumbelSoftmax(Attention):
     Raises:
         ValueError: the temperature is not finite and above 0.
         TypeError: the temperature is not a number; or the attention is not an
-            :class:`~companion.attention.base.Attention`, or masks keys by a rule of its
-            own, as a window does, which its scores do not show.
+            :class:`~companion.attention.base.Attention`, masks keys by a rule of its own,
+            as a window does, or changes the softmax of its scores, as this class does.
 
     Source: Jang, Gu and Poole 2017, section 2; Maddison, Mnih and Teh 2017, section 3.
 
@@ -61,7 +61,8 @@ class GumbelSoftmax(Attention):
             self,
             attention,
             "has_own_mask",
-            because="only its scores are used, so the rule would be lost",
+            "has_own_weights",
+            because="only its scores are used",
         )
         check_above_zero(temperature=temperature)
         self.attention, self.temperature = attention, temperature

@@ -93,8 +93,8 @@ class LocalWindow(Attention, ABC):
     Raises:
         ValueError: ``radius`` is below 1.
         TypeError: ``radius`` is not an integer; ``attention`` is no
-            :class:`~companion.attention.base.Attention`, depends on positions, or has
-            weights that are not the softmax of its scores.
+            :class:`~companion.attention.base.Attention`, depends on positions, or changes
+            the softmax of its scores.
 
     Source: Luong et al. 2015, section 3.2.
     Deviation: the paper does not say how p_t is rounded; here positions count from 0 and

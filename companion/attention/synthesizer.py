@@ -383,8 +383,8 @@ class Mixture(Attention):
     Raises:
         ValueError: there is no attention, or one of them projects its source; or as the
             attentions.
-        TypeError: one is no :class:`~companion.attention.base.Attention`, or has a mask
-            of its own, which would be lost because only scores are mixed.
+        TypeError: one is no :class:`~companion.attention.base.Attention`, has a mask of
+            its own, or changes the softmax of its scores: only scores are mixed.
 
     Source: Tay et al. 2021, section 3.4.
 
@@ -467,7 +467,8 @@ def _check_mixable(owner: nn.Module, attentions: tuple[Attention, ...]) -> None:
             owner,
             attention,
             "has_own_mask",
-            because="only scores are mixed, so the mask would be lost",
+            "has_own_weights",
+            because="only scores are mixed",
         )
         if type(attention).project is not Attention.project:
             name = f"{type(attention).__name__} (number {number} of {len(attentions)})"

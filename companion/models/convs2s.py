@@ -329,8 +329,8 @@ class ConvS2S(EncoderDecoder):
 
     Source: Gehring et al. 2017. The defaults are those of its model for
     English–Romanian (section 5.1), except dropout and ``max_length``, which are ours.
-    The paper's larger models have more or wider layers on one side: build the two parts
-    for such a model.
+    The layers of the paper's larger models differ in width: build the two parts for such
+    a model.
 
     Example:
         >>> model = ConvS2S(100, 50, embedding_size=8, hidden_size=16, layers=2)

@@ -368,7 +368,8 @@ def to_hard_attention(captioner: Captioner) -> HardCaptioner:
         captioner: a trained captioner with soft attention; it is not changed.
 
     Raises:
-        TypeError: the captioner's attention is hard already.
+        TypeError: the captioner's attention is hard already, or its weights may sum to
+            less than 1.
 
     Example:
         >>> from companion.attention import Additive

@@ -320,7 +320,12 @@ class TransformerDecoder(SequenceDecoder):
     def start(
         self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
     ) -> tuple[TransformerLayerState, ...]:
-        """Project the source for every layer, once."""
+        """Project the source for every layer, once.
+
+        Raises:
+            TypeError: the mask is not boolean.
+            ValueError: it does not fit the states, or they are not of ``d_model``.
+        """
         check_source(states, mask, self.embedding.embedding_dim)
         needed = None if allows_all(mask) else mask
         return tuple(layer.start(states, needed) for layer in self.layers)
@@ -348,8 +353,8 @@ class TransformerDecoder(SequenceDecoder):
 def allows_all(mask: Bool[Tensor, "b k"]) -> bool:
     """Whether a mask is known to mask nothing.
 
-    On a GPU, where the answer would have to be waited for, and in a compiled graph, which
-    serves all masks, it is not known.
+    On a GPU, where the answer would have to be waited for, in a compiled graph, which
+    serves all masks, and under ``vmap`` it is not known.
     """
     return readable(mask) and bool(mask.all())
 

@@ -4,7 +4,7 @@
 
     python -m companion.studies document document.json
 
-trains all models in about five minutes on one CPU core, with NumPy 2.4 and Matplotlib 3.11;
+trains all models in about ten minutes on one CPU core, with NumPy 2.4 and Matplotlib 3.11;
 other versions have other docstrings. The package has the result,
 ``companion.studies.recorded("document")``.
 """

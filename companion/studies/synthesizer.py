@@ -125,7 +125,7 @@ def larger() -> TranslationTask:
 
 @cache
 def plain_numbers() -> TranslationTask:
-    """Numbers below a thousand from English into French; a word translates a word or two.
+    """Numbers below a thousand from English into French; most words are translated alone.
 
     There are 699 pairs for training, 100 for validation and 200 for the test.
     """

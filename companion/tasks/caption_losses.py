@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from companion._checks import check_weight
+from companion._checks import as_classes, check_weight
 from companion.attention.hard import SampledAttention
 from companion.data.vocabulary import PAD
 from companion.training.losses import Loss, to_float32
@@ -69,7 +69,10 @@ def _rewards(
     logits, attended = model(batch)
     following = batch.target[:, 1:]
     reward = -cross_entropy(
-        to_float32(logits).mT, following.long(), ignore_index=PAD, reduction="none"
+        to_float32(logits).mT,
+        as_classes("captions", following),
+        ignore_index=PAD,
+        reduction="none",
     )
     return reward, following != PAD, attended
 

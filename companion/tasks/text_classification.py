@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from companion._checks import as_classes
 from companion.data.examples import Labelled, Shuffled, batches_in_order
 from companion.data.vocabulary import Vocabulary, pad, pad_documents
 from companion.training import recipe
@@ -71,7 +72,7 @@ def evaluate(model: Any, batches: Sequence[Labelled]) -> Record:
         ValueError: there is no batch.
     """
     logits = predict_logits(model, batches)
-    labels = torch.cat([batch.labels for batch in batches]).cpu()
+    labels = as_classes("labels", torch.cat([x.labels for x in batches])).cpu()
     correct = logits.argmax(-1) == labels
     return {
         "held_out_loss": cross_entropy(logits, labels).item(),

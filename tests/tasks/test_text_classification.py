@@ -131,6 +131,17 @@ def test_model_and_batches_may_be_on_different_devices(device):
     assert accuracy(Fixed().cuda(), [batch]) == accuracy(Fixed(), [batch]) == 1
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_labels_may_be_integers_of_32_bits_but_no_other_numbers():
+    model, logits = Fixed(), torch.tensor([[0.0, 1.0], [3.0, 0.0]])
+    labels = torch.tensor([1, 1])
+    wide, narrow = (Labelled((logits,), x) for x in (labels, labels.int()))
+    assert label_loss(model, narrow).total == label_loss(model, wide).total
+    assert evaluate(model, [narrow]) == evaluate(model, [wide])
+    with pytest.raises(TypeError, match="labels must hold integers"):
+        label_loss(model, Labelled((logits,), labels.float()))
+
+
 def test_predictions_loss_and_accuracy_are_over_all_batches():
     batches = [
         Labelled((torch.tensor([[0.0, 1.0], [2.0, -1.0]]),), torch.tensor([1, 1])),
