@@ -97,7 +97,8 @@ def record(
 
     Raises:
         ValueError: a setting occurs twice, something measured has the name of a setting,
-            or other versions of Python or PyTorch began the file.
+            other versions of Python or PyTorch began the file, or all its runs are of
+            another study.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -118,7 +119,12 @@ def record(
         "torch": torch.__version__,
     }
     runs = _begun(path, about)
-    _write(path, about, [run for run in runs if run["setting"] in wanted])
+    kept = [run for run in runs if run["setting"] in wanted]
+    if runs and not kept:
+        raise ValueError(
+            f"none of the {len(runs)} runs of {path} is of this study: name another file"
+        )
+    _write(path, about, kept)
     for setting in wanted:
         if not any(run["setting"] == setting for run in runs):
             measured = _rounded(dict(measure(**setting)))

@@ -187,9 +187,9 @@ def curves(
 
 @mpl.rc_context(STYLE)
 def learning_curves(
-    histories: Mapping[str, Sequence[Any]], ylabel: str = "test loss per word"
+    histories: Mapping[str, Sequence[Any]], ylabel: str = "validation loss per token"
 ) -> Axes:
-    """The evaluation loss of each model during training, on a logarithmic scale.
+    """The validation loss of each model during training, on a logarithmic scale.
 
     Args:
         histories: ``{name: history}``; a history is the list of records that training

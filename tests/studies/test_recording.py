@@ -109,6 +109,15 @@ def test_a_run_that_is_no_longer_wanted_is_dropped(tmp_path):
     assert not never.calls
 
 
+def test_the_file_of_another_study_is_refused_and_stays_as_it_is(tmp_path):
+    path = tmp_path / "sums.json"
+    record(path, "Sums", SETTINGS, Measure())
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"none of the 3 runs of .* is of this study"):
+        record(path, "Others", [{"x": 9, "seed": 0}], Measure())
+    assert path.read_bytes() == before
+
+
 def test_a_setting_with_more_names_is_another_run(tmp_path):
     path, more = tmp_path / "sums.json", {"x": 1, "seed": 0, "more": True}
     record(path, "Sums", [SETTINGS[0], more], lambda **setting: {"n": len(setting)})

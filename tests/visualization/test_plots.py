@@ -287,7 +287,7 @@ def test_learning_curves_have_the_steps_of_each_model_and_the_mean_of_its_seeds(
     assert len(ax.collections) == 1  # the band of the seeds
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
         "training steps",
-        "test loss per word",
+        "validation loss per token",
     )
     assert ax.get_yscale() == "log"
 
