@@ -759,8 +759,8 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
 def check_prompt(prompt: Tensor, padding: int) -> None:
     """Refuse a prompt with padding, which a language model would read as a token.
 
-    On a GPU, which would have to be waited for, and under ``torch.compile`` nothing is
-    checked.
+    On a GPU, which would have to be waited for, under ``torch.compile`` and under ``vmap``
+    nothing is checked.
     """
     check_sentences("prompt", prompt)
     padded = (prompt == padding).any(1)
@@ -774,8 +774,8 @@ def check_prompt(prompt: Tensor, padding: int) -> None:
 def check_same_position(seen: Sequence[int | Tensor]) -> None:
     """Refuse states of layers that do not have the same number of positions behind them.
 
-    On a GPU, which would have to be waited for, and under ``torch.compile`` nothing is
-    checked.
+    On a GPU, which would have to be waited for, under ``torch.compile`` and under ``vmap``
+    nothing is checked.
     """
     if torch.compiler.is_compiling():
         return

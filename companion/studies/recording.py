@@ -118,13 +118,8 @@ def record(
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-    runs = _begun(path, about)
-    kept = [run for run in runs if run["setting"] in wanted]
-    if runs and not kept:
-        raise ValueError(
-            f"none of the {len(runs)} runs of {path} is of this study: name another file"
-        )
-    _write(path, about, kept)
+    runs = _begun(path, about, wanted)
+    _write(path, about, runs)
     for setting in wanted:
         if not any(run["setting"] == setting for run in runs):
             measured = _rounded(dict(measure(**setting)))
@@ -134,8 +129,13 @@ def record(
             _write(path, about, [r for s in wanted for r in runs if r["setting"] == s])
 
 
-def _begun(path: Path, about: Mapping[str, str]) -> list[_Run]:
-    """The runs of a file, which has to be of the same versions; its title may be another."""
+def _begun(
+    path: Path, about: Mapping[str, str], wanted: Sequence[Mapping[str, Any]]
+) -> list[_Run]:
+    """The wanted runs of a file, which has to be of this study and of the same versions.
+
+    Its title may be another.
+    """
     if not path.exists():
         return []
     found = json.loads(path.read_text("utf-8"))
@@ -143,7 +143,12 @@ def _begun(path: Path, about: Mapping[str, str]) -> list[_Run]:
     made, now = ({x: y[x] for x in ("python", "torch")} for y in (found, about))
     if made != now:
         raise ValueError(f"{path} is of {made}, not of {now}: name another file")
-    return runs
+    kept = [run for run in runs if run["setting"] in wanted]
+    if runs and not kept:
+        raise ValueError(
+            f"none of the {len(runs)} runs of {path} is of this study: name another file"
+        )
+    return kept
 
 
 def _rounded(value: Any) -> Any:

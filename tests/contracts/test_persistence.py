@@ -177,12 +177,12 @@ def loss_of(output):
     return sum(x.double().square().sum() for x in tensors(output))
 
 
+def has_rnn(module):
+    return any(isinstance(part, nn.RNNBase) for part in module.modules())
+
+
 WITH_PARAMETERS = [x for x in SUBJECTS if list(SUBJECTS[x].build().parameters())]
-WITHOUT_RNN = [
-    x
-    for x in WITH_PARAMETERS
-    if not any(isinstance(part, nn.RNNBase) for part in SUBJECTS[x].build().modules())
-]
+WITHOUT_RNN = [x for x in WITH_PARAMETERS if not has_rnn(SUBJECTS[x].build())]
 OF_VECTORS = [x for x in SUBJECTS if SUBJECTS[x].inputs(*SIZES)[0].is_floating_point()]
 
 
@@ -195,7 +195,7 @@ def test_functional_gradients_are_those_of_autograd(subject):
         return loss_of(functional_call(module, parameters, inputs))
 
     detached = {name: x.detach() for name, x in parameters.items()}
-    if any(isinstance(part, nn.RNNBase) for part in module.modules()):
+    if has_rnn(module):
         # PyTorch's recurrent networks refuse packed sequences under these transforms.
         with pytest.raises(RuntimeError, match="Cannot access data pointer"):
             grad(functional)(detached)

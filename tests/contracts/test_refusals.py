@@ -62,7 +62,10 @@ DECODERS = {
         5, 3, 4, attention
     ),
 }
-LOSE_MASKS = {"GumbelSoftmax": GumbelSoftmax, "Mixture": lambda x: Mixture(Dot(), x)}
+USE_SCORES_ALONE = {
+    "GumbelSoftmax": GumbelSoftmax,
+    "Mixture": lambda x: Mixture(Dot(), x),
+}
 
 
 @pytest.mark.parametrize("name", POSITIONED)
@@ -91,7 +94,7 @@ def test_decoders_take_what_depends_on_the_query_position(decoder, name):
     assert DECODERS[decoder](POSITIONED[name]()).attention is not None
 
 
-@pytest.mark.parametrize(("owner", "build"), LOSE_MASKS.items())
+@pytest.mark.parametrize(("owner", "build"), USE_SCORES_ALONE.items())
 @pytest.mark.parametrize("name", MASKING)
 def test_what_uses_scores_alone_refuses_what_masks_by_a_rule_of_its_own(
     owner, build, name
@@ -120,7 +123,7 @@ def test_hard_attention_refuses_weights_that_are_no_distribution(owner):
 
 
 @pytest.mark.parametrize(
-    ("owner", "build"), [("LocalM", lambda x: LocalM(x, 1)), *LOSE_MASKS.items()]
+    ("owner", "build"), [("LocalM", lambda x: LocalM(x, 1)), *USE_SCORES_ALONE.items()]
 )
 @pytest.mark.parametrize("inner", [GumbelSoftmax, StraightThroughGumbel])
 def test_what_uses_scores_alone_refuses_what_changes_their_softmax(owner, build, inner):
