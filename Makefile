@@ -29,7 +29,7 @@ book: $(BOOK)
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
 test: lint browser $(BOOK)
 	$(BIN)/python -m pytest book tests -n 2 --dist loadfile --no-loadscope-reorder \
-		--jaxtyping-packages=companion,tests.check_types --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
+		--jaxtyping-packages=companion,attention_course,tests.check_types --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 browser: $(READY)
 	@$(BIN)/python book/tools/get_browser.py

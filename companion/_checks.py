@@ -940,6 +940,6 @@ def needs_extra(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f'{error.name} is not installed: pip install "companion[{extra}]"',
+            f'{error.name} is not installed: pip install "attention-companion[{extra}]"',
             name=error.name,
         ) from error

@@ -11,15 +11,12 @@ from torch import nn
 from tests.test_imports import MODULES
 
 ROOMS = (
-    "attention",
-    "layers",
-    "decoding",
-    "models",
-    "data",
-    "training",
-    "tasks",
-    "studies",
-    "visualization",
+    "companion.attention",
+    "companion.layers",
+    "companion.decoding",
+    "companion.models",
+    "companion.losses",
+    "companion.visualization",
 )
 
 
@@ -51,12 +48,12 @@ def public(rooms, kind):
     """The public names of these sub-packages whose values are of a kind."""
     found = {}
     for room in rooms:
-        module = importlib.import_module(f"companion.{room}")
+        module = importlib.import_module(room)
         for name in getattr(module, "__all__", vars(module)):
             value = getattr(module, name)
-            own = getattr(value, "__module__", "").startswith(f"companion.{room}")
+            own = getattr(value, "__module__", "").startswith(room)
             if own and kind(value) and not name.startswith("_"):
-                found[f"{room}.{name}"] = value
+                found[f"{room.removeprefix('companion.')}.{name}"] = value
     return found
 
 
@@ -83,10 +80,10 @@ def needs_example(value):
 
 
 DEFINED = defined_names()
-CLASSES = public(("attention", "layers", "models"), inspect.isclass)
-FUNCTIONS = public(("attention", "decoding"), inspect.isroutine)
+CLASSES = public(ROOMS[:2] + ROOMS[3:4], inspect.isclass)
+FUNCTIONS = public((ROOMS[0], ROOMS[2]), inspect.isroutine)
 NEED_EXAMPLE = {k: v for k, v in CLASSES.items() if needs_example(v)} | FUNCTIONS
-PUBLIC = public(("attention.masks", *ROOMS), callable)
+PUBLIC = public(("companion.attention.masks", *ROOMS), callable)
 
 
 def docstring(value):

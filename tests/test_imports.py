@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,37 +13,50 @@ from tests.conftest import ROOT
 
 #: A later room may import earlier ones, never the reverse.
 ROOMS = (
-    "_checks",
-    "data",
-    "attention",
-    "layers",
-    "decoding",
-    "models",
-    "training",
-    "tasks",
-    "studies",
-    "visualization",
-    "diagrams",
-    "exercises",
-    "experiments",
+    "companion._checks",
+    "companion.attention",
+    "companion.layers",
+    "companion.decoding",
+    "companion.models",
+    "companion.losses",
+    "companion.visualization",
+    "attention_course.notebook",
+    "attention_course.profiling",
+    "attention_course.data",
+    "attention_course.training",
+    "attention_course.tasks",
+    "attention_course.studies",
+    "attention_course.diagrams",
+    "attention_course.exercises",
+    "attention_course.experiments",
 )
-INDEPENDENT = ("profiling", "notebook")  # import nothing of the package
-CORE = ("attention", "layers", "decoding", "models")  # need PyTorch and little else
+LIBRARY = [room for room in ROOMS if room.startswith("companion.")]
+PLAIN = [
+    room for room in LIBRARY if "visualization" not in room
+]  # need PyTorch and little else
+FOLDERS = {
+    "companion": ROOT / "companion",
+    "attention_course": ROOT / "book" / "attention_course",
+}
 
 
-def module_name(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
+def module_name(path, folder):
+    parts = path.relative_to(folder.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
 
-PACKAGE = sorted((ROOT / "companion").rglob("*.py"))
-SOURCES = {module_name(path): path.read_text("utf-8") for path in PACKAGE}
-FACADES = {module_name(path) for path in PACKAGE if path.name == "__init__.py"}
-MODULES = sorted(set(SOURCES) - {"companion"})
+FILES = {
+    module_name(path, folder): path
+    for folder in FOLDERS.values()
+    for path in sorted(folder.rglob("*.py"))
+}
+SOURCES = {name: path.read_text("utf-8") for name, path in FILES.items()}
+FACADES = {name for name, path in FILES.items() if path.name == "__init__.py"}
+MODULES = sorted(set(SOURCES) - set(FOLDERS))
 
 
 def room(module):
-    return module.split(".")[1]
+    return ".".join(module.split(".")[:2])
 
 
 def imported(text, modules=SOURCES):
@@ -62,16 +74,13 @@ def imported(text, modules=SOURCES):
             for alias in node.names:
                 submodule = f"{node.module}.{alias.name}"
                 found.add(submodule if submodule in modules else node.module)
-    return {name for name in found if name.split(".")[0] == "companion"}
+    return {name for name in found if name.split(".")[0] in FOLDERS}
 
 
 def upward(module, text, modules=SOURCES):
     """What a module imports although it is not in an earlier room or its own."""
-    own = room(module)
-    below = () if own in INDEPENDENT else ROOMS[: ROOMS.index(own)]
-    allowed = {own, *below} | (set() if own in INDEPENDENT else set(INDEPENDENT))
-    names = imported(text, modules)
-    return {x for x in names if x == "companion" or room(x) not in allowed}
+    allowed = ROOMS[: ROOMS.index(room(module)) + 1]
+    return {x for x in imported(text, modules) if room(x) not in allowed}
 
 
 def cycle(sources):
@@ -85,12 +94,7 @@ def cycle(sources):
 
 
 def test_every_module_is_in_a_room():
-    assert {room(module) for module in MODULES} == {*ROOMS, *INDEPENDENT}
-
-
-def test_there_are_at_most_six_modules_at_the_top():
-    files = list((ROOT / "companion").glob("*.py"))
-    assert len(files) - 1 <= 6  # without __init__.py
+    assert {room(module) for module in MODULES} == set(ROOMS)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -103,7 +107,7 @@ def test_there_is_no_import_cycle_within_a_room(name):
     own = {
         module: text
         for module, text in SOURCES.items()
-        if module != "companion" and room(module) == name and module not in FACADES
+        if room(module) == name and module not in FACADES
     }
     assert cycle(own) == []
 
@@ -113,48 +117,27 @@ def test_a_module_imports_names_from_the_modules_that_define_them(module):
     assert imported(SOURCES[module]) & FACADES == set()
 
 
-PLANTED = dict.fromkeys(
-    [
-        "companion",
-        "companion._checks",
-        "companion.profiling",
-        "companion.data.batching",
-        "companion.attention",
-        "companion.attention.base",
-        "companion.attention.masks",
-        "companion.models.luong",
-        "companion.experiments.run",
-    ],
-    "",
-)
+PLANTED = dict.fromkeys([*FOLDERS, *ROOMS, "companion.attention.masks"], "")
 
 
 @pytest.mark.parametrize(
     ("module", "text", "expected"),
     [
-        ("models.luong", "import torch\nfrom companion.attention.base import x", set()),
-        ("models.luong", "from companion._checks import x", set()),
-        ("models.luong", "import companion.profiling", set()),
-        ("attention.base", "from companion.attention import masks", set()),
-        ("attention.base", "from companion.models.luong import x", {"models.luong"}),
-        ("attention.base", "import companion.models.luong", {"models.luong"}),
-        ("attention.base", "def f():\n    import companion.tasks.x", {"tasks.x"}),
-        ("data.batching", "from companion.attention import Dot", {"attention"}),
-        ("data.batching", "from companion.attention import masks", {"attention.masks"}),
-        ("_checks", "from companion.data.batching import x", {"data.batching"}),
-        ("profiling", "from companion._checks import x", {"_checks"}),
-        ("profiling", "import torch", set()),
-        ("experiments.run", "from companion.exercises.search import x", set()),
-        ("exercises.search", "import companion.experiments.run", {"experiments.run"}),
+        ("models", "import torch\nfrom companion.attention.base import x", set()),
+        ("models", "from companion._checks import x", set()),
+        ("attention", "from companion.attention import masks", set()),
+        (
+            "attention",
+            "from companion.models.luong import x",
+            {"companion.models.luong"},
+        ),
+        ("attention", "def f():\n    import companion.models", {"companion.models"}),
+        ("losses", "import attention_course.data", {"attention_course.data"}),
+        ("layers", "import companion", {"companion"}),
     ],
 )
 def test_the_rule_of_rooms_itself(module, text, expected):
-    found = upward(f"companion.{module}", text, PLANTED)
-    assert found == {f"companion.{name}" for name in expected}
-
-
-def test_no_module_may_import_the_whole_package():
-    assert upward("companion.experiments.run", "import companion") == {"companion"}
+    assert upward(f"companion.{module}", text, PLANTED) == expected
 
 
 def test_a_relative_import_is_refused():
@@ -207,13 +190,13 @@ def test_public_names_resolve_and_are_sorted(name):
     assert [x for x in names if not hasattr(module, x)] == []
 
 
-@pytest.mark.parametrize("name", sorted(FACADES - {"companion"}))
+@pytest.mark.parametrize("name", sorted(FACADES - set(FOLDERS)))
 def test_what_an_init_imports_is_public(name):
     module_level = ast.parse(SOURCES[name]).body
     names = {
         alias.asname or alias.name
         for node in module_level
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("companion")
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in FOLDERS
         for alias in node.names
     }
     public = public_names(name)
@@ -251,7 +234,7 @@ print(*({TOP_LEVEL} - before - sys.stdlib_module_names - {{"companion"}}))
     return run.stdout.split()
 
 
-@pytest.mark.parametrize("modules", ["companion", *(f"companion.{x}" for x in CORE)])
+@pytest.mark.parametrize("modules", ["companion", *PLAIN])
 def test_the_core_imports_pytorch_and_little_else(modules):
     """Not even NumPy, without which PyTorch can be installed."""
     without_numpy = "sys.modules['numpy'] = None"
@@ -264,71 +247,7 @@ def test_the_measure_of_imports_itself():
         brought_along("import numpy", "sys.modules['numpy'] = None")
 
 
-# Names of the first edition
-
-OLD_NAMES = """
-keys_placed hides look look_back Look Seen Asked Lesson Traced Placed
-Part Piece Classes Windows Joined Past Step Encoder Decoder
-Dense Aligned Learned Sinusoidal fade locate
-enter widen judge obtain one_by_one faultless harden occurrences
-"""
-TEXTS = [
-    *PACKAGE,
-    *sorted((ROOT / "tests").rglob("*.py")),
-    *sorted((ROOT / "book").glob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
-]
-
-
-CELL = re.compile(
-    r"^```(?:python|\{code-cell\}[^\n]*)\n(?:---\n.*?\n---\n)?(.*?)^```", re.M | re.S
-)
-NOT_PYTHON = re.compile(r"^( *)(?::[\w-]+:|[%!]).*$", re.M)  # options of cells, magics
-
-
-def code_of(path):
-    """The source of a Python file, or the Python cells and blocks of a Markdown file."""
-    text = path.read_text("utf-8")
-    if path.suffix == ".py":
-        return text
-    return NOT_PYTHON.sub(r"\1pass", "\n".join(CELL.findall(text)))
-
-
-def identifiers(text):
-    """Every name that a source defines or uses; words of comments and strings do not count."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        for field in ("id", "attr", "name", "arg", "asname", "module"):
-            value = getattr(node, field, None)
-            if isinstance(value, str):
-                found |= set(value.split("."))
-    return found
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in TEXTS if path.exists()], ids=lambda path: path.name
-)
-def test_no_name_of_the_first_edition_is_left(path):
-    assert identifiers(code_of(path)) & set(OLD_NAMES.split()) == set()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from x import Look",
-        "x.look()",
-        "def look(): 1",
-        "f(look=1)",
-        "import a.look",
-        "lambda look: 1",
-    ],
-)
-def test_the_search_for_old_names_itself(text):
-    assert identifiers(text) & {"Look", "look"}
-    assert identifiers(f"{text!r}  # look") == set()
-
-
-@pytest.mark.parametrize("module", sorted(FACADES - {"companion"}))
+@pytest.mark.parametrize("module", sorted(FACADES - set(FOLDERS)))
 def test_dir_lists_the_names_that_are_imported_at_their_first_use(module):
     facade = importlib.import_module(module)
     assert set(getattr(facade, "__all__", ())) <= set(dir(facade))

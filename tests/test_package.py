@@ -12,20 +12,25 @@ from importlib.metadata import packages_distributions
 
 import pytest
 import yaml
+from attention_course.experiments.recorded import FOLDER
+from attention_course.studies.recording import FOLDER as STUDIES
 
 import companion
-from companion.experiments.recorded import FOLDER
-from companion.studies.recording import FOLDER as STUDIES
 from tests.conftest import ROOT
 
-MODULES = {
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "companion").rglob("*.py")
+FOLDERS = (ROOT / "companion", ROOT / "book" / "attention_course")
+MODULES = {path for folder in FOLDERS for path in folder.rglob("*.py")}
+
+DATA = {
+    ROOT / "companion" / "py.typed",
+    ROOT / "book" / "attention_course" / "diagrams" / "speed_of_light.json",
+    *FOLDER.rglob("*.json"),
+    *STUDIES.glob("*.json"),
 }
 
-RUNS = {
-    path.relative_to(ROOT).as_posix()
-    for path in (*FOLDER.rglob("*.json"), *STUDIES.glob("*.json"))
-}
+
+def name_in_the_wheel(path):
+    return path.relative_to(ROOT).as_posix().removeprefix("book/")
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
@@ -40,12 +45,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
-    (wheel,) = tmp_path.glob("companion-*.whl")
+    (wheel,) = tmp_path.glob("attention_companion-*.whl")
     names = {
         name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
     }
-    others = {"companion/py.typed", "companion/diagrams/speed_of_light.json", *RUNS}
-    assert names == {*MODULES, *others}
+    assert names == {name_in_the_wheel(path) for path in MODULES | DATA}
 
 
 def test_the_citation_names_the_book_and_the_version_of_the_package():
@@ -64,11 +68,12 @@ def test_the_lines_of_the_readme_run():
     exec(compile(block, "README.md", "exec"), {})
 
 
-CORE = ("attention", "layers", "decoding", "models")
+CORE = ("attention", "layers", "decoding", "models", "losses")
 #: What each folder may import: the requirements of an extra, which may include others.
 EXTRAS = {
     **{f"companion/{room}": "" for room in CORE},
-    "companion": "experiments",
+    "companion": "book",
+    "book/attention_course": "experiments",
     "tests": "test",
     "tests/book": "site",
     "book": "site",
@@ -136,7 +141,7 @@ def requirements(extra):
 def test_every_import_is_declared(folder, extra):
     ours = {path.stem for path in (ROOT / "book" / "tools").glob("*.py")}
     owners, declared = packages_distributions(), requirements(extra)
-    foreign = imported(files_of(folder)) - ours - {"companion", "tests"}
+    foreign = imported(files_of(folder)) - ours - {"companion", "attention_course", "tests"}
     missing = {
         name
         for name in foreign
@@ -202,10 +207,10 @@ def public_constants(lines):
 
 
 @pytest.mark.parametrize(
-    "path", sorted(MODULES - {path for path in MODULES if "/exercises/" in path})
+    "path", sorted(path for path in MODULES if path.parent.name != "exercises")
 )
 def test_every_public_constant_is_described(path):
-    found = public_constants((ROOT / path).read_text("utf-8").splitlines())
+    found = public_constants(path.read_text("utf-8").splitlines())
     assert [
         name
         for name, line, above in found

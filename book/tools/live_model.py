@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attention_course.data import numbers
+from attention_course.diagrams import translation
+from attention_course.tasks import TranslationTask
+from attention_course.tasks.translation import Translation
 from torch import Tensor
 
 from companion.attention import Additive
-from companion.data import numbers
-from companion.diagrams import translation
 from companion.layers import BahdanauEncoder, FixedVectorEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
-from companion.tasks import TranslationTask
-from companion.tasks.translation import Translation
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
 SPEED_OF_LIGHT = Path(translation.__file__).with_name("speed_of_light.json")

@@ -30,7 +30,7 @@ else:
             " set repository.url in _config.yml, once for the whole book, and run"
             " `make stamp`."
         )
-    %pip install --quiet "companion[book] @ {{source}}"
+    %pip install --quiet "attention-companion[book] @ {{source}}"
 """
 CELL = """\
 ```{{code-cell}} ipython3

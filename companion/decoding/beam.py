@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -14,7 +15,6 @@ from companion._checks import (
     check_positive,
     check_step_weights,
 )
-from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,

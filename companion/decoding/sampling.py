@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from jaxtyping import Float
 from torch import Tensor
 
@@ -23,7 +24,6 @@ from companion._checks import (
     check_step_weights,
     check_top_p,
 )
-from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,

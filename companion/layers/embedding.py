@@ -1,11 +1,11 @@
 """Token embeddings, with a zero vector for padding, optionally scaled by √d."""
 
 import torch
+from attention_course.data.vocabulary import PAD
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from companion._checks import check_positive, check_tokens
-from companion.data.vocabulary import PAD
 
 
 class Embedding(nn.Embedding):

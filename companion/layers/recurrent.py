@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attention_course.data.vocabulary import PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -14,7 +15,6 @@ from companion._checks import (
     check_sentences,
     check_states,
 )
-from companion.data.vocabulary import PAD
 from companion.layers.embedding import Embedding
 from companion.layers.gru import pytorch_gru
 

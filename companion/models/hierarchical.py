@@ -1,6 +1,7 @@
 """Hierarchical attention (Yang et al. 2016): over words, and then over sentences."""
 
 import torch
+from attention_course.data.vocabulary import PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -8,7 +9,6 @@ from companion._checks import check_documents, check_even, check_positive
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
-from companion.data.vocabulary import PAD
 from companion.layers.recurrent import BahdanauEncoder, run_packed
 from companion.models.text_classifier import Classifier, PoolingFunction
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from attention_course.data.vocabulary import PAD
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -12,7 +13,6 @@ from companion._checks import (
     check_same_position,
     stack_size,
 )
-from companion.data.vocabulary import PAD
 from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding

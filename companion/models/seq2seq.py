@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from attention_course.data.vocabulary import BOS, PAD
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,7 +20,6 @@ from companion._checks import (
     check_size,
     check_target,
 )
-from companion.data.vocabulary import BOS, PAD
 from companion.decoding.state import DecoderStep, tensors
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding

@@ -323,7 +323,7 @@ class HardCaptioner(Captioner):
 
     At evaluation it attends to the most probable region.
     :meth:`~companion.models.show_attend_tell.Captioner.trace` returns what
-    :func:`~companion.training.reinforce.reinforce_loss` needs.
+    :func:`~companion.losses.reinforce.reinforce_loss` needs.
 
     Args:
         vocabulary_size, embedding_size, hidden_size, source_size: as

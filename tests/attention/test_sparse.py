@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from attention_course.profiling import peak_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
@@ -32,7 +33,6 @@ from companion.models import (
     TransformerEncoderLayer,
     transformer,
 )
-from companion.profiling import peak_memory
 from tests.conftest import ROOT
 from tests.reference import child_2019, scalars
 from tests.tiny import close, spread

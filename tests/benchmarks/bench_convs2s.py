@@ -5,13 +5,13 @@ embeddings; sentences have 40 tokens on both sides. Both ways of decoding must g
 """
 
 import torch
+from attention_course.data.batching import Batch
+from attention_course.training import sequence_loss
 from measure import compare, setting
 
 from companion.attention import Dot
-from companion.data.batching import Batch
 from companion.decoding import greedy
 from companion.models import ConvS2S, EncoderDecoder, Transformer, luong
-from companion.training import sequence_loss
 
 WORDS, SIZE, SENTENCES, LENGTH = 4000, 256, 32, 40
 MODELS = {

@@ -3,10 +3,10 @@
 import os
 
 import torch
+from attention_course.data.vocabulary import PAD
 from measure import compare, setting
 
 from companion.attention import Additive
-from companion.data.vocabulary import PAD
 from companion.decoding import beam_search
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder

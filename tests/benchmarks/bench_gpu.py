@@ -1,18 +1,18 @@
 """Training steps on a GPU: in bfloat16 against float32, and compiled against not.
 
-bfloat16 is by autocast, as :class:`companion.training.Trainer` uses it. float32 is exact, not TF32. All ways
+bfloat16 is by autocast, as the trainer uses it. float32 is exact, not TF32. All ways
 begin with the same weights; before anything is timed, their logits are compared.
 """
 
 import copy
 
 import torch
+from attention_course.data.batching import Batch
+from attention_course.training import sequence_loss
 from measure import in_turn, report, setting
 from torch import nn
 
-from companion.data.batching import Batch
 from companion.models import ConvS2S, Transformer
-from companion.training import sequence_loss
 
 WORDS, SENTENCES, LENGTH, ROUNDS = 8000, 64, 128, 15
 MODELS = {

@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from attention_course.experiments.record import surroundings
+from attention_course.profiling import peak_memory
 from measure import in_turn, report, setting
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -27,8 +29,6 @@ from companion.attention import (
     SparseAttention,
 )
 from companion.attention.masks import dense, local
-from companion.experiments.record import surroundings
-from companion.profiling import peak_memory
 
 HEADS, SIZE, RADIUS, RATE, LENGTH = 8, 64, 64, 64, 8192
 GPU = torch.cuda.is_available()

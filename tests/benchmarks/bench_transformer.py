@@ -7,20 +7,20 @@ attention weights and hidden units, so the step is measured without dropout as w
 import copy
 
 import torch
+from attention_course.data.batching import Batch
+from attention_course.data.vocabulary import BOS, EOS, PAD
+from attention_course.training import sequence_loss
 from measure import compare, report, seconds, setting
 from torch import Tensor, nn
 
 from companion.attention import MultiHeadAttention
 from companion.attention.masks import causal, dense
-from companion.data.batching import Batch
-from companion.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import greedy
 from companion.models import (
     Transformer,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from companion.training import sequence_loss
 
 WORDS, SENTENCES, LENGTH, TOKENS = 8000, 32, 32, 256
 SIZES = {

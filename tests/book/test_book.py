@@ -17,6 +17,7 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
+from attention_course.data import numbers
 from book_pages import name_boxes
 from docutils import nodes
 from docutils.utils import new_document
@@ -33,7 +34,6 @@ from stamp import (
 )
 
 import companion
-from companion.data import numbers
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book
@@ -479,7 +479,7 @@ def test_the_reference_has_every_module_of_the_package():
         "companion",
         "companion._checks",
         "companion.attention.kernels",
-        "companion.experiments",
+        "attention_course.experiments",
     }
     pages = [path.read_text("utf-8") for path in ROOT.glob("book/api*.md")]
     described = re.findall(r"automodule:: ([\w.]+)", "".join(pages))

@@ -29,8 +29,8 @@ REST = {
     "ipykernel": "6.17.1",
     "pip": "24.1.2",
 }
-CORE = ("_checks", "attention", "layers", "decoding", "models", "notebook", "profiling")
-NEEDED = {"companion", "einops", "jaxtyping", "torch"}  # and what these need themselves
+CORE = ("_checks", "attention", "layers", "decoding", "models", "losses")
+NEEDED = {"attention-companion", "einops", "jaxtyping", "torch"}  # and what these need themselves
 
 
 class Environment:
@@ -63,7 +63,7 @@ class Environment:
 
     def remove_companion(self) -> None:
         """As it was before any test."""
-        self.pip("uninstall", "--yes", "companion")
+        self.pip("uninstall", "--yes", "attention-companion")
         assert not self.has_companion()
 
 
@@ -170,16 +170,16 @@ def test_the_wheel_alone_needs_three_packages_and_runs_the_readme(bare):
         run(bare.python, "-m", "pip", "list", "--format", "json", "--not-required")
     )
     assert {package["name"] for package in listed} <= {
-        "companion",
+        "attention-companion",
         "pip",
         "setuptools",
         "wheel",
     }
     lines = bare(
-        "import importlib.metadata as m; print(*m.requires('companion'), sep='\\n')"
+        "import importlib.metadata as m; print(*m.requires('attention-companion'), sep='\\n')"
     ).splitlines()
     needed = {re.match(r"[\w-]+", line)[0] for line in lines if "extra" not in line}
-    assert needed | {"companion"} == NEEDED
+    assert needed | {"attention-companion"} == NEEDED
     assert bare("import importlib.util as u; print(u.find_spec('numpy'))") == "None"
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -148,7 +148,7 @@ def test_a_chapter_ends_with_its_modules(small):
 
 
 def test_the_names_that_a_text_may_use():
-    modules = {"companion", "companion.attention.scores", "companion.profiling"}
+    modules = {"companion", "companion.attention.scores", "attention_course.profiling"}
     assert set(short_names("companion.attention.scores.Dot.score", modules)) == {
         "companion.attention.scores.Dot.score",
         "attention.scores.Dot.score",
@@ -157,11 +157,13 @@ def test_the_names_that_a_text_may_use():
         "attention.Dot.score",
         "Dot.score",
     }
-    assert set(short_names("companion.profiling.milliseconds", modules)) == {
-        "companion.profiling.milliseconds",
+    assert set(short_names("attention_course.profiling.milliseconds", modules)) == {
+        "attention_course.profiling.milliseconds",
         "profiling.milliseconds",
     }
-    assert list(short_names("companion.profiling", modules)) == ["companion.profiling"]
+    assert list(short_names("attention_course.profiling", modules)) == [
+        "attention_course.profiling"
+    ]
 
 
 def test_headings_of_the_reference_name_the_chapters_by_their_titles():

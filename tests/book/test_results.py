@@ -13,15 +13,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from attention_course.experiments.record import (
+    RESULT,
+    VERSION,
+    read_result,
+    surroundings,
+)
+from attention_course.experiments.recorded import FOLDER
+from attention_course.experiments.sentences import packed
 from epub import content
 from pages import read_page
 from results import header, in_bold
 from runs import Row, measured, provenance, read_run
 
 from companion.attention import Additive
-from companion.experiments.record import RESULT, VERSION, read_result, surroundings
-from companion.experiments.recorded import FOLDER
-from companion.experiments.sentences import packed
 from companion.layers import BahdanauEncoder
 from companion.models import (
     BahdanauDecoder,
@@ -88,7 +93,7 @@ def made_up(model, number=1):
                 "length_penalty": 1.0,
                 "sentences": None,
             },
-            "command": f"python -m companion.experiments.multi30k {model} --seed {40 + number}",
+            "command": f"python -m attention_course.experiments.multi30k {model} --seed {40 + number}",
             "data": {"train.de.gz": "0123456789abcdef"},
         }
         | surroundings(processes=2)
@@ -127,7 +132,7 @@ def made_up_reviewer(model, number=1):
         "selected": {"steps": [1408], "held_out_loss": 0.5, "accuracy": 0.72},
         "sentences": [],
         "arguments": result["arguments"] | arguments,
-        "command": f"python -m companion.experiments.imdb {model}",
+        "command": f"python -m attention_course.experiments.imdb {model}",
         "data": {"aclImdb.tar.xz": "fedcba9876543210"},
     }
 
@@ -492,7 +497,7 @@ def test_a_run_says_all_that_repeats_it(tmp_path):
     text = provenance_of(tmp_path, made_up("gru"))
     for part in (
         "<summary>GRU</summary>",
-        "python -m companion.experiments.multi30k gru --seed 41\n",
+        "python -m attention_course.experiments.multi30k gru --seed 41\n",
         "Seed 41.",
         "`--steps 4540 --batch-size 64 --beam 5 --length-penalty 1.0`",
         "validation set: epoch 7 (loss 1.700).",

@@ -5,12 +5,13 @@ import pickle
 
 import pytest
 import torch
+from attention_course.data.batching import Batch
+from attention_course.training import free_running_loss
 from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from companion.attention import record_weights
-from companion.data.batching import Batch
 from companion.decoding import Memory, beam_search, greedy, map_state, sample, tensors
 from companion.layers import (
     GatedConvolution,
@@ -27,7 +28,6 @@ from companion.models import (
     EncoderDecoder,
     convs2s,
 )
-from companion.training import free_running_loss
 from tests.reference import gehring_2017, scalars
 from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
 

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from attention_course.training import next_token_loss
 from torch.nn.functional import cross_entropy
 
 from companion.attention import (
@@ -20,7 +21,6 @@ from companion.attention.masks import causal, strided
 from companion.decoding import beam_search, greedy, map_state, sample, tensors
 from companion.layers import PreNorm
 from companion.models import LanguageModel, TransformerEncoderLayer
-from companion.training import next_token_loss
 from tests.tiny import close, spread
 
 TOKENS = torch.randint(1, 11, (2, 7), generator=torch.Generator().manual_seed(0))

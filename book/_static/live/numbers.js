@@ -1,6 +1,6 @@
 "use strict";
 
-// Number words, the same as those of companion/data/numbers.py: English to translate, and the
+// Number words, the same as those of book/attention_course/data/numbers.py: English to translate, and the
 // correct French to compare a translation with.
 const NumberWords = (() => {
   const LARGEST = 999999999999;

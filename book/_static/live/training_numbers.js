@@ -2,7 +2,7 @@
 
 // The numbers that the models were trained on. There are some 26,000, too many to send along, so
 // the page generates them again: the same random generator with the same seed takes the same steps as
-// french_pairs(30_000, seed=0) and split(…, fraction=0.04, seed=0) of companion/data/numbers.py.
+// french_pairs(30_000, seed=0) and split(…, fraction=0.04, seed=0) of book/attention_course/data/numbers.py.
 const TrainingNumbers = (() => {
   const COUNT = 30000;
   const LONGEST = 27; // French words

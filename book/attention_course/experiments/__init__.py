@@ -1,0 +1,1 @@
+"""Experiments on full data sets: ``python -m attention_course.experiments.NAME``."""

@@ -1,0 +1,203 @@
+"""The models of the translation experiment, each with its own sub-command."""
+
+from argparse import ArgumentParser, Namespace
+
+from attention_course.experiments.arguments import count
+from attention_course.experiments.command_line import add_models
+from companion.attention.additive import Additive
+from companion.attention.base import Attention
+from companion.attention.local import LocalP
+from companion.attention.scores import Bilinear, Dot
+from companion.layers.recurrent import BahdanauEncoder
+from companion.layers.residual import PreNorm
+from companion.models.bahdanau import BahdanauDecoder
+from companion.models.convs2s import ConvS2S
+from companion.models.luong import InputFeedingDecoder, LuongEncoder
+from companion.models.seq2seq import (
+    ChoDecoder,
+    ChoEncoder,
+    EncoderDecoder,
+    SutskeverDecoder,
+    SutskeverEncoder,
+)
+from companion.models.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+
+
+def build_gru(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Cho's GRU encoder and decoder, without attention."""
+    embedding, hidden = arguments.embedding, arguments.hidden
+    dropout = arguments.dropout
+    return EncoderDecoder(
+        ChoEncoder(source_vocabulary, embedding, hidden, dropout),
+        ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
+    )
+
+
+def build_lstm(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Sutskever's deep LSTM, which reads the source in reverse, without attention."""
+    sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
+    return EncoderDecoder(
+        SutskeverEncoder(source_vocabulary, *sizes),
+        SutskeverDecoder(target_vocabulary, *sizes),
+    )
+
+
+def build_bahdanau(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Bahdanau's encoder and decoder, with as many attention units as hidden units."""
+    embedding, hidden = arguments.embedding, arguments.hidden
+    dropout = arguments.dropout
+    attention = Additive(hidden, 2 * hidden, hidden)
+    return EncoderDecoder(
+        BahdanauEncoder(source_vocabulary, embedding, hidden, dropout),
+        BahdanauDecoder(
+            target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout
+        ),
+    )
+
+
+def build_luong_dot(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Luong's global attention with the dot score and input feeding."""
+    return _luong(source_vocabulary, target_vocabulary, Dot(), arguments)
+
+
+def build_luong_general(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Luong's global attention with the general score and input feeding."""
+    attention = Bilinear(arguments.hidden, arguments.hidden)
+    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
+
+
+def build_luong_local_p(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Luong's local attention with a predicted position (local-p), his best model."""
+    general = Bilinear(arguments.hidden, arguments.hidden)
+    attention = LocalP(general, arguments.radius, arguments.hidden)
+    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
+
+
+def _luong(
+    source_vocabulary: int,
+    target_vocabulary: int,
+    attention: Attention,
+    arguments: Namespace,
+) -> EncoderDecoder:
+    embedding, hidden = arguments.embedding, arguments.hidden
+    layers, dropout = arguments.layers, arguments.dropout
+    decoder = InputFeedingDecoder(
+        target_vocabulary, embedding, hidden, attention, layers, dropout
+    )
+    return EncoderDecoder(
+        LuongEncoder(source_vocabulary, embedding, hidden, layers, dropout), decoder
+    )
+
+
+def build_transformer(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """The Transformer; --embedding is d_model, --hidden is d_ff."""
+    sizes = (
+        arguments.embedding,
+        arguments.heads,
+        arguments.hidden,
+        arguments.layers,
+        arguments.dropout,
+    )
+    return Transformer(source_vocabulary, target_vocabulary, *sizes)
+
+
+def build_transformer_pre_norm(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """The Transformer, which normalises the input of each sub-layer and not its output."""
+    size, heads, dropout = arguments.embedding, arguments.heads, arguments.dropout
+    options = size, heads, arguments.hidden, dropout, None, PreNorm
+    depth = range(arguments.layers)
+    return EncoderDecoder(
+        TransformerEncoder(
+            source_vocabulary,
+            [TransformerEncoderLayer(*options) for _ in depth],
+            dropout,
+        ),
+        TransformerDecoder(
+            target_vocabulary,
+            [TransformerDecoderLayer(*options) for _ in depth],
+            dropout,
+        ),
+    )
+
+
+def build_convs2s(
+    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+) -> EncoderDecoder:
+    """ConvS2S, whose decoder attends to the source in every layer."""
+    sizes = (
+        arguments.embedding,
+        arguments.hidden,
+        arguments.layers,
+        arguments.width,
+        arguments.dropout,
+    )
+    return ConvS2S(source_vocabulary, target_vocabulary, *sizes)
+
+
+def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
+    """Give the parser a sub-command for each model, with the options of its own."""
+    models = add_models(parser, shared, BUILDERS)
+    for name in (
+        "lstm",
+        "luong-dot",
+        "luong-general",
+        "luong-local-p",
+        "transformer",
+        "transformer-pre-norm",
+        "convs2s",
+    ):
+        models[name].add_argument(
+            "--layers",
+            type=count,
+            default=2,
+            help="layers of the encoder, and of the decoder",
+        )
+    for name in ("transformer", "transformer-pre-norm"):
+        models[name].add_argument(
+            "--heads", type=count, default=8, help="heads of each attention"
+        )
+    models["convs2s"].add_argument(
+        "--width", type=count, default=3, help="words in the window of a convolution"
+    )
+    models["luong-local-p"].add_argument(
+        "--radius",
+        type=count,
+        default=10,
+        help="words on each side of the predicted position",
+    )
+
+
+#: What builds each model, from the sizes of the vocabularies and the arguments.
+BUILDERS = {
+    "gru": build_gru,
+    "lstm": build_lstm,
+    "bahdanau": build_bahdanau,
+    "luong-dot": build_luong_dot,
+    "luong-general": build_luong_general,
+    "luong-local-p": build_luong_local_p,
+    "transformer": build_transformer,
+    "transformer-pre-norm": build_transformer_pre_norm,
+    "convs2s": build_convs2s,
+}

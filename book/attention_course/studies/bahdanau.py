@@ -1,0 +1,134 @@
+"""The study of chapter 2: translations of numbers and copies of letters, by several models.
+
+::
+
+    python -m attention_course.studies bahdanau bahdanau.json
+
+trains all models in about ten minutes on one CPU core. The package has the result,
+``attention_course.studies.recorded("bahdanau")``.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from attention_course.data import numbers
+from attention_course.studies.recording import grid
+from attention_course.tasks.letter_copying import two_letters
+from attention_course.tasks.translation import TranslationTask
+from companion._checks import check_choice
+from companion.attention.additive import Additive, LocationSensitive
+from companion.layers.recurrent import BahdanauEncoder, FixedVectorEncoder
+from companion.models.bahdanau import (
+    BahdanauDecoder,
+    CurrentStateDecoder,
+    LocationSensitiveDecoder,
+    StateAndWordDecoder,
+)
+from companion.models.seq2seq import EncoderDecoder
+
+#: What the study is about.
+TITLE = "Chapter 2: English numbers into French, and copies of two letters"
+#: The models that translate numbers.
+TRANSLATORS = (
+    "without attention",
+    "Bahdanau",
+    "previous state and token",
+    "new state",
+)
+#: The models that copy letters.
+COPIERS = ("additive", "location-sensitive")
+#: The shortest and longest targets for which exact match is measured, all lengths first.
+TRANSLATOR_LENGTHS = ((1, 27), (1, 4), (5, 8), (9, 12), (13, 16), (17, 20), (21, 27))
+#: The same for the sequences of letters.
+COPIER_LENGTHS = ((10, 40), (10, 14), (15, 19), (20, 25), (26, 32), (33, 40))
+_EMBEDDING, _HIDDEN, _ATTENTION = 32, 64, 32
+_SOURCE = 2 * _HIDDEN  # both directions
+_DECODERS = {
+    "previous state and token": StateAndWordDecoder,
+    "new state": CurrentStateDecoder,
+    "location-sensitive": LocationSensitiveDecoder,
+}
+
+
+def french_numbers() -> TranslationTask:
+    """The task of translating English numbers of up to twelve digits into French."""
+    pairs = numbers.french_pairs(30_000, seed=0)
+    return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
+
+
+def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
+    """An untrained model of the study.
+
+    Args:
+        model: one of :data:`TRANSLATORS` or :data:`COPIERS`.
+        task: has the two vocabularies.
+        seed: the random seed of the initialisation.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    check_choice("model", model, TRANSLATORS + COPIERS)
+    torch.manual_seed(seed)
+    query = _HIDDEN + _EMBEDDING if model == "previous state and token" else _HIDDEN
+    attention = (
+        LocationSensitive(query, _SOURCE, _ATTENTION, channels=8, width=5)
+        if model == "location-sensitive"
+        else Additive(query, _SOURCE, _ATTENTION)
+    )
+    encoder = FixedVectorEncoder if model == "without attention" else BahdanauEncoder
+    decoder = _DECODERS.get(model, BahdanauDecoder)
+    return EncoderDecoder(
+        encoder(len(task.source), _EMBEDDING, _HIDDEN),
+        decoder(len(task.target), _EMBEDDING, _HIDDEN, _SOURCE, attention),
+    )
+
+
+@cache
+def study_task(model: str) -> TranslationTask:
+    """The task of a model of the study.
+
+    Args:
+        model: as for :func:`build`.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    check_choice("model", model, TRANSLATORS + COPIERS)
+    return two_letters(1_000) if model in COPIERS else french_numbers()
+
+
+def measure(
+    model: str, steps: int, learning_rate: float, seed: int
+) -> dict[str, list[float]]:
+    """Train one model; its loss during training, and its exact match in the end.
+
+    Args:
+        model, steps, learning_rate, seed: the settings of the run.
+
+    Returns:
+        ``validation``, the loss per token after every 50 steps, and ``test``, the exact
+        match for each of :data:`COPIER_LENGTHS` or :data:`TRANSLATOR_LENGTHS`.
+    """
+    task = study_task(model)
+    trained = build(model, task, seed)
+    history = task.train(trained, steps, learning_rate)
+    lengths = COPIER_LENGTHS if model in COPIERS else TRANSLATOR_LENGTHS
+    return {
+        "validation": [one["held_out_loss"] for one in history],
+        "test": task.exact_match(trained, lengths),
+    }
+
+
+def settings() -> list[dict[str, Any]]:
+    """The settings of all runs: what :func:`measure` is called with."""
+    models, controls = TRANSLATORS[:2], TRANSLATORS[2:]
+    slow = ["without attention", "additive"]
+    return [
+        *grid(model=models, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model=slow, steps=1_600, learning_rate=0.01, seed=range(3)),
+        *grid(model=COPIERS, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model=models, steps=400, learning_rate=[0.005, 0.02], seed=0),
+        *grid(model=controls, steps=400, learning_rate=0.01, seed=range(3)),
+    ]

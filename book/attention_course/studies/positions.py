@@ -1,0 +1,112 @@
+"""A study of chapter 6: targets that are longer than those in training.
+
+::
+
+    python -m attention_course.studies positions positions.json
+
+trains all models in about ten minutes on one CPU core. The package has the result,
+``attention_course.studies.recorded("positions")``.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from torch import nn
+
+from attention_course.studies.recording import grid
+from attention_course.tasks.number_translation import (
+    LENGTH_RANGES,
+    luong_general,
+    narrow_transformer,
+    short_numbers,
+)
+from attention_course.tasks.translation import TranslationTask
+from companion._checks import check_choice
+from companion.layers.positional_encoding import (
+    LearnedPositionalEncoding,
+    SinusoidalPositionalEncoding,
+)
+from companion.models.seq2seq import EncoderDecoder
+
+#: What the study is about.
+TITLE = "Chapter 6: numbers of at most 12 French words in training, and longer ones"
+
+
+@cache
+def short_targets() -> TranslationTask:
+    """English numbers below a billion; those in training have at most 12 French words."""
+    whole = short_numbers()
+    short = [pair for pair in whole.training_pairs if len(pair.target) <= 12]
+    return TranslationTask(short, whole.validation_pairs, whole.test_pairs)
+
+
+def no_positions() -> LearnedPositionalEncoding:
+    """A table of zeros that is not trained."""
+    table = LearnedPositionalEncoding(61, 64)
+    nn.init.zeros_(table.embedding.weight)
+    return table.requires_grad_(False)
+
+
+def learned_positions() -> LearnedPositionalEncoding:
+    """A table initialised as large as the word vectors, not at the usual tenth."""
+    table = LearnedPositionalEncoding(61, 64)
+    nn.init.normal_(table.embedding.weight)
+    return table
+
+
+#: The position encodings of the Transformers, by name.
+POSITIONS: dict[str, Callable[[], nn.Module]] = {
+    "no positions": no_positions,
+    "sinusoids": SinusoidalPositionalEncoding,
+    "learned": learned_positions,
+}
+
+
+def build(model: str, seed: int = 0) -> EncoderDecoder:
+    """An untrained model: a Transformer, or chapter 5's model.
+
+    Args:
+        model: one of :data:`POSITIONS`, or ``"Luong"``.
+        seed: the random seed of the initialisation.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    check_choice("model", model, [*POSITIONS, "Luong"])
+    if model == "Luong":
+        return luong_general(short_targets(), seed)
+    return narrow_transformer(short_targets(), position=POSITIONS[model], seed=seed)
+
+
+def train(model: str, steps: int, seed: int = 0) -> EncoderDecoder:
+    """Such a model, trained at its own learning rate.
+
+    Args:
+        model: as for :func:`build`.
+        steps, seed: of the training.
+    """
+    trained = build(model, seed)
+    short_targets().train(trained, steps, 0.015 if model == "Luong" else 0.005)
+    return trained
+
+
+def measure(model: str, steps: int, seed: int) -> dict[str, list[float]]:
+    """Train one model; its exact match for each range of lengths.
+
+    Args:
+        model, steps, seed: the settings of the run.
+    """
+    trained = train(model, steps, seed)
+    return {"test": short_targets().exact_match(trained, LENGTH_RANGES)}
+
+
+def settings() -> list[dict[str, Any]]:
+    """The settings of all runs: what :func:`measure` is called with."""
+    with_positions = ["sinusoids", "learned"]
+    return [
+        *grid(model=[*POSITIONS], steps=300, seed=range(3)),
+        *grid(model="Luong", steps=[250, 750], seed=range(3)),
+        *grid(model=with_positions, steps=900, seed=range(3)),
+        *grid(model="no positions", steps=900, seed=0),
+    ]

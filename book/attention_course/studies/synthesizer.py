@@ -1,0 +1,236 @@
+"""The study of chapter 8: encoders whose self-attention scores words with and without keys.
+
+Two tasks: the larger of two numbers, and a number that occurs in two languages. Only the
+self-attention of the encoder differs.
+
+::
+
+    python -m attention_course.studies synthesizer synthesizer.json
+
+trains all models in about ten minutes on one CPU core. The package has the result,
+``attention_course.studies.recorded("synthesizer")``.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from attention_course.data import comparisons, numbers
+from attention_course.data.vocabulary import Vocabulary
+from attention_course.tasks.text_classification import Classification, Example, evaluate
+from attention_course.tasks.translation import TranslationTask
+from companion._checks import check_choice
+from companion.attention.base import Attention
+from companion.attention.pooling import mean_pooling
+from companion.attention.scores import ScaledDot
+from companion.attention.sparse import PatternAttention
+from companion.attention.synthesizer import (
+    DenseSynthesizer,
+    FactorizedDense,
+    FactorizedRandom,
+    FixedRandom,
+    Mixture,
+    RandomSynthesizer,
+)
+from companion.layers.residual import PreNorm
+from companion.models.seq2seq import EncoderDecoder
+from companion.models.text_classifier import Classifier
+from companion.models.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+
+#: What the study is about.
+TITLE = "Chapter 8: self-attention with and without keys, on two tasks"
+#: The kinds of self-attention. With "none" a word attends to itself only.
+KINDS = (
+    "none",
+    "dot product",
+    "dense",
+    "factorized dense",
+    "random",
+    "fixed random",
+    "factorized random",
+    "random + dot",
+)
+#: Dimension of a word, and the number of heads.
+SIZE, HEADS = 64, 4
+
+
+def attention_of(kind: str, longest: int = 8) -> Attention:
+    """The self-attention of one of :data:`KINDS`, with parameters for each head.
+
+    Args:
+        kind: one of :data:`KINDS`.
+        longest: the most positions that a synthesizer has scores for.
+
+    Raises:
+        ValueError: there is no such kind.
+
+    Example:
+        >>> attention_of("fixed random")
+        FixedRandom(max_length=8, heads=4)
+    """
+    check_choice("kind", kind, KINDS)
+    part = SIZE // HEADS  # the dimension of a head
+    return {
+        "none": lambda: PatternAttention(_itself),
+        "dot product": lambda: ScaledDot(),
+        "dense": lambda: DenseSynthesizer(part, longest, HEADS),
+        "factorized dense": lambda: FactorizedDense(part, 4, longest // 4, HEADS),
+        "random": lambda: RandomSynthesizer(longest, HEADS),
+        "fixed random": lambda: FixedRandom(longest, HEADS),
+        "factorized random": lambda: FactorizedRandom(longest, 2, HEADS),
+        "random + dot": lambda: Mixture(RandomSynthesizer(longest, HEADS), ScaledDot()),
+    }[kind]()
+
+
+def _itself(i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    return i == j
+
+
+def encoder(words: Vocabulary, attention: Attention) -> TransformerEncoder:
+    """A Transformer encoder of one layer with this self-attention."""
+    layer = TransformerEncoderLayer(SIZE, HEADS, 128, 0.0, attention, PreNorm)
+    return TransformerEncoder(len(words), [layer], 0.0)
+
+
+def translator(task: TranslationTask, attention: Attention) -> EncoderDecoder:
+    """An encoder with this self-attention, and a Transformer decoder of one layer."""
+    layer = TransformerDecoderLayer(SIZE, HEADS, 128, 0.0, residual=PreNorm)
+    return EncoderDecoder(
+        encoder(task.source, attention),
+        TransformerDecoder(len(task.target), [layer], 0.0),
+    )
+
+
+def classifier(task: Classification, attention: Attention) -> Classifier:
+    """An encoder with this self-attention, the mean of its states, and a linear layer."""
+    states = encoder(task.words, attention)
+    return Classifier(states, mean_pooling, SIZE, len(task.labels))
+
+
+@cache
+def larger() -> TranslationTask:
+    """Two English numbers; the larger one in French is the target.
+
+    There are 2,106 pairs for training, 150 for validation and 300 for the test.
+    """
+    pairs = comparisons.larger(seed=0)
+    return TranslationTask(pairs[450:], validation=pairs[:150], test=pairs[150:450])
+
+
+@cache
+def plain_numbers() -> TranslationTask:
+    """Numbers below a thousand from English into French; most words are translated alone.
+
+    There are 699 pairs for training, 100 for validation and 200 for the test.
+    """
+    order = torch.randperm(999, generator=torch.Generator().manual_seed(0))
+    pairs = [
+        numbers.Pair(n, numbers.english_words(n), numbers.french_words(n))
+        for n in (order + 1).tolist()
+    ]
+    return TranslationTask(pairs[300:], validation=pairs[:100], test=pairs[100:300])
+
+
+@cache
+def shared() -> tuple[Classification, list[Example]]:
+    """Two English and two French words, and whether one number is there in both languages.
+
+    Returns:
+        The task, which is tested on 500 sources for validation, and 500 other sources
+        for the final test. There are 11,000 for training.
+    """
+    examples = [
+        Example((words,), "shared" if both else "none shared")
+        for words, both in comparisons.shared(12_000, 2, seed=0)
+    ]
+    return Classification(examples[1000:], examples[:500]), examples[500:1000]
+
+
+def measure(
+    task: str,
+    model: str,
+    steps: int,
+    learning_rate: float,
+    embedding: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Train one model, and measure it on the validation set and on the test set.
+
+    Args:
+        task: ``larger`` or ``shared``.
+        model: one of :data:`KINDS`.
+        steps, learning_rate: of the training, with the highest rate.
+        embedding: a factor of the encoder's initial word embeddings. Those of positions
+            stay as they are.
+        seed: of the initial parameters.
+
+    Returns:
+        ``validation`` and ``test``, the fraction of right answers: exact matches of a
+        translation, or right classes; and ``history``, every 50 steps the validation
+        loss of a translation, or the validation accuracy of a classification.
+
+    Raises:
+        ValueError: there is no such task or model.
+    """
+    check_choice("task", task, ["larger", "shared"])
+    torch.manual_seed(seed)
+    attention = attention_of(model)
+    if task == "larger":
+        data = larger()
+        translation = translator(data, attention)
+        _scale(translation.encoder, embedding)
+        history = data.train(translation, steps, learning_rate)
+        figures = [
+            _exact(data, translation, part)
+            for part in (data.validation_pairs, data.test_pairs)
+        ]
+        curve = [record["held_out_loss"] for record in history]
+    else:
+        texts, test = shared()
+        classification = classifier(texts, attention)
+        _scale(classification.encoder, embedding)
+        history = texts.train(classification, steps, learning_rate)
+        figures = [
+            texts.accuracy(classification),
+            evaluate(classification, [texts.collate(test)])["accuracy"],
+        ]
+        curve = [record["accuracy"] for record in history]
+    return {
+        "validation": round(figures[0], 4),
+        "test": round(figures[1], 4),
+        "history": [round(one, 4) for one in curve],
+    }
+
+
+@torch.no_grad()
+def _scale(encoder: Any, factor: float) -> None:
+    encoder.embedding.weight.mul_(factor)
+
+
+def _exact(task: TranslationTask, model: EncoderDecoder, pairs: Any) -> float:
+    """The fraction of pairs that are translated exactly."""
+    found = task.translate(model, [pair.source for pair in pairs])
+    right = [one.target == pair.target for one, pair in zip(found, pairs, strict=True)]
+    return sum(right) / len(right)
+
+
+def settings() -> list[dict[str, Any]]:
+    """The settings of all runs: what :func:`measure` is called with."""
+    every, rates, seeds = KINDS, (0.002, 0.005, 0.01), (0, 1, 2)
+    few, slow = ("none", "dot product", "random", "random + dot"), ("dense", "random")
+    chosen = [
+        *(("larger", kind, 200, rate, 1.0, 0) for kind in every for rate in rates),
+        *(("larger", kind, 200, 0.005, 1.0, s) for kind in every for s in seeds[1:]),
+        *(("larger", kind, 600, 0.002, 1.0, s) for kind in few for s in seeds),
+        *(("shared", kind, 250, 0.01, 1.0, s) for kind in every for s in seeds),
+        *(("shared", kind, 1000, 0.005, 1.0, s) for kind in slow for s in seeds),
+        *(("larger", kind, 200, 0.005, 0.3, s) for kind in few[:3] for s in seeds),
+    ]
+    names = ("task", "model", "steps", "learning_rate", "embedding", "seed")
+    return [dict(zip(names, setting, strict=True)) for setting in chosen]

@@ -1,0 +1,146 @@
+"""Translation of number words: the task, models and table of chapters 5, 6 and 11."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from attention_course.data import numbers
+from attention_course.tasks.translation import TranslationTask
+from companion._checks import check_positive
+from companion.attention.scores import Bilinear
+from companion.layers.positional_encoding import SinusoidalPositionalEncoding
+from companion.layers.residual import PostNorm, PreNorm
+from companion.models.luong import LuongDecoder, LuongEncoder
+from companion.models.seq2seq import EncoderDecoder
+from companion.models.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+
+#: The ranges of French words by which exact match is split. No number below a billion
+#: has more than 20.
+LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
+
+
+def short_numbers(most_words: int = 20) -> TranslationTask:
+    """The task of translating English numbers below a billion into French.
+
+    Without a limit these are 9,989 training pairs, some of them repeated, and 216 pairs
+    each for validation and test.
+
+    Args:
+        most_words: the most French words that a number may have.
+
+    Raises:
+        TypeError: ``most_words`` is not an integer.
+        ValueError: no number has so few words, or too few have for a validation and a test set.
+    """
+    check_positive(most_words=most_words)
+    pairs = [
+        pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9
+    ]
+    few_words = [pair for pair in pairs if len(pair.target) <= most_words]
+    return TranslationTask(*numbers.split(few_words, 0.05, seed=0))
+
+
+def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
+    """Luong's general attention between two LSTMs, as chapter 5 trains it.
+
+    The LSTMs have one layer with 64 features. The model learns :func:`short_numbers` in
+    250 steps at a learning rate of 0.015.
+
+    Args:
+        task: has the two vocabularies.
+        seed: the random seed of the initialisation.
+    """
+    torch.manual_seed(seed)
+    return EncoderDecoder(
+        LuongEncoder(len(task.source), 32, 64, layers=1),
+        LuongDecoder(len(task.target), 32, 64, Bilinear(64, 64), layers=1),
+    )
+
+
+def narrow_transformer(
+    task: TranslationTask,
+    residual: type[PostNorm | PreNorm] = PostNorm,
+    position: Callable[[], nn.Module] = SinusoidalPositionalEncoding,
+    layers: int = 2,
+    d_model: int = 64,
+    seed: int = 0,
+) -> EncoderDecoder:
+    """A small Transformer for number words: four heads, no dropout.
+
+    With the default parts it is the paper's.
+
+    Args:
+        task: has the two vocabularies.
+        residual: where each sub-layer normalises.
+        position: makes the position encoding, one for each side.
+        layers: of the encoder, and of the decoder.
+        d_model: the dimensions of a token's vector; the feed-forward layers have four times
+            as many.
+        seed: the random seed of the initialisation.
+    """
+    torch.manual_seed(seed)
+    shape: dict[str, Any] = {
+        "d_model": d_model,
+        "heads": 4,
+        "d_ff": 4 * d_model,
+        "dropout": 0.0,
+    }
+    encoder = TransformerEncoder(
+        len(task.source),
+        [TransformerEncoderLayer(**shape, residual=residual) for _ in range(layers)],
+        0.0,
+        position(),
+    )
+    decoder = TransformerDecoder(
+        len(task.target),
+        [TransformerDecoderLayer(**shape, residual=residual) for _ in range(layers)],
+        0.0,
+        position(),
+    )
+    return EncoderDecoder(encoder, decoder)
+
+
+def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float]:
+    """The exact match on the test set: of all numbers, then of each range of lengths.
+
+    Args:
+        task: the task, with its test set.
+        model: the model to measure.
+
+    Returns:
+        One fraction for all, and one for each of :data:`LENGTH_RANGES`.
+
+    Raises:
+        ValueError: the test set has no number of one of these lengths.
+    """
+    return task.exact_match(model, [(1, 20), *LENGTH_RANGES])
+
+
+def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
+    """A table of exact match in percent: each seed of a model, and the means by length.
+
+    Args:
+        matches: for each model, what :func:`exact_match_by_length` returned for each
+            seed.
+    """
+    title = "exact match, %"
+    width = max(map(len, (title, *matches)))
+    seeds = max([len("each seed"), *(4 * len(runs) - 1 for runs in matches.values())])
+    ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTH_RANGES)
+    lines = [
+        f"{title:>{width}}  {'each seed':<{seeds}} | mean by French words",
+        f"{'':>{width}}  {'':<{seeds}} |{ranges}",
+    ]
+    for name, runs in matches.items():
+        each = " ".join(f"{100 * run[0]:3.0f}" for run in runs)
+        by_length = torch.tensor(runs).mean(0)[1:]
+        means = "".join(f"{100 * mean:7.0f}" for mean in by_length)
+        lines.append(f"{name:>{width}}: {each:<{seeds}} |{means}")
+    return "\n".join(lines)

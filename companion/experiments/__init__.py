@@ -1,1 +1,0 @@
-"""Experiments on full data sets: ``python -m companion.experiments.NAME``."""

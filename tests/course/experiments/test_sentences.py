@@ -1,0 +1,77 @@
+"""The sentences of a result: how they are chosen, and what is refused."""
+
+import base64
+
+import pytest
+import torch
+from attention_course.data.vocabulary import pad
+from attention_course.experiments.evaluation import attended, choose
+from attention_course.experiments.sentences import check_sentences, packed, weights_of
+
+from companion.attention import record_weights
+from companion.decoding import greedy
+from tests.tiny import ATTENTIVE, MODELS, close
+
+
+def words(count, longest=3):
+    return ["x" * longest, *["y"] * (count - 1)]
+
+
+def test_each_rule_chooses_the_first_sentence_that_is_not_yet_chosen():
+    clause = [*words(4), "während", "es", "regnet"]
+    sentences = [[], words(7), words(5), clause, words(7), words(9, 16), words(13, 20)]
+    assert choose(sentences) == [2, 1, 6, 5, 3]
+    assert choose([]) == []
+
+
+@pytest.mark.parametrize("name", [*ATTENTIVE, "transformer", "convs2s"])
+def test_the_weights_are_those_of_the_decoding_steps(name):
+    torch.manual_seed(0)
+    model, source = MODELS[name]().eval(), [5, 6, 4]
+    with record_weights(model.decoder):
+        found = greedy(model.step, model.start(pad([source])), 4)
+    written = found.tokens[0].tolist()
+    weights = attended(model, source, written[:-1])
+    assert weights.shape[2:] == (len(written), len(source))
+    if found.weights is None:
+        assert weights.ndim == 4
+        close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    else:
+        close(weights, found.weights[None])
+
+
+def test_a_model_without_attention_has_no_weights():
+    assert attended(MODELS["sutskever"](), [5, 6], [4]) is None
+
+
+def example(weights):
+    texts = {"source": "a b c", "reference": "r", "greedy": "d", "beam": "d e"}
+    return {"index": 7, **texts, "weights": weights}
+
+
+def test_weights_are_read_as_they_were_written():
+    weights = torch.rand(2, 4, 2, 3)
+    found = weights_of(example(packed(weights)))
+    assert (found - weights).abs().max() <= 0.5 / 255 + 1e-6
+    assert weights_of(example(None)) is None
+
+
+def test_weights_that_do_not_fit_their_sentence_are_refused():
+    short = packed(torch.rand(1, 1, 2, 3)) | {
+        "base64": base64.b64encode(b"12345").decode()
+    }
+    for wrong in (
+        packed(torch.rand(1, 1, 1, 3)),
+        packed(torch.rand(1, 1, 2, 4)),
+        short,
+    ):
+        with pytest.raises(ValueError, match="sentence 7 has weights of shape"):
+            check_sentences([example(None), example(wrong)])
+
+
+@pytest.mark.parametrize("name", ["source", "reference", "greedy", "beam", "weights"])
+def test_a_sentence_without_a_part_is_refused(name):
+    sentence = example(None)
+    del sentence[name]
+    with pytest.raises(ValueError, match=f"sentence 7 lacks {name}"):
+        check_sentences([sentence])
