@@ -12,10 +12,10 @@ from importlib.metadata import packages_distributions
 
 import pytest
 import yaml
-from attention_course.experiments.recorded import FOLDER
-from attention_course.studies.recording import FOLDER as STUDIES
 
 import companion
+from attention_course.experiments.recorded import FOLDER
+from attention_course.studies.recording import FOLDER as STUDIES
 from tests.conftest import ROOT
 
 FOLDERS = (ROOT / "companion", ROOT / "book" / "attention_course")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attention_course.data import numbers
 from attention_course.diagrams import translation
 from attention_course.tasks import TranslationTask
 from attention_course.tasks.translation import Translation
-from torch import Tensor
-
 from companion.attention import Additive
 from companion.layers import BahdanauEncoder, FixedVectorEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder

@@ -41,10 +41,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_course.experiments.recorded import FOLDER
 from bleu_chart import Scores, bleu_chart
 from runs import Row, Runs, epochs, measured, provenance
 from sphinx.application import Sphinx
+
+from attention_course.experiments.recorded import FOLDER
 
 SEARCHES = ("greedy", "beam")
 

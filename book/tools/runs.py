@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attention_course.experiments.record import read_result
-from attention_course.training.checkpoint import first_difference
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+
+from attention_course.experiments.record import read_result
+from attention_course.training.checkpoint import first_difference
 
 #: The number of training examples of each experiment, and the argument that limits it for a trial.
 DATA = {"multi30k": (29_000, "sentences"), "imdb": (22_500, "reviews")}

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import torch
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion._checks import (
     check_coverage,
     check_integers,

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion._checks import (
     check_above_zero,
     check_integers,

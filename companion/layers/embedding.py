@@ -1,10 +1,10 @@
 """Token embeddings, with a zero vector for padding, optionally scaled by √d."""
 
 import torch
-from attention_course.data.vocabulary import PAD
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attention_course.data.vocabulary import PAD
 from companion._checks import check_positive, check_tokens
 
 

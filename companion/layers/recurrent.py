@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attention_course.data.vocabulary import PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attention_course.data.vocabulary import PAD
 from companion._checks import (
     check_padding,
     check_positive,

@@ -1,10 +1,10 @@
 """Hierarchical attention (Yang et al. 2016): over words, and then over sentences."""
 
 import torch
-from attention_course.data.vocabulary import PAD
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_course.data.vocabulary import PAD
 from companion._checks import check_documents, check_even, check_positive
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attention_course.data.vocabulary import PAD
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attention_course.data.vocabulary import PAD
 from companion._checks import (
     check_causal,
     check_prompt,

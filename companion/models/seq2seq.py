@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from attention_course.data.vocabulary import BOS, PAD
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attention_course.data.vocabulary import BOS, PAD
 from companion._checks import (
     check_even,
     check_layers,

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from attention_course.profiling import peak_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
+from attention_course.profiling import peak_memory
 from companion.attention import (
     AtrousAttention,
     LocalAttention,

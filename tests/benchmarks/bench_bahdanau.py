@@ -7,11 +7,11 @@ output layer inside the loop.
 import sys
 
 import torch
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from measure import compare, output_of, peak_of_this_process, report, setting
 from torch import nn
 from torch.nn import functional
 
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion.attention import Additive
 from companion.decoding import greedy
 from companion.layers import BahdanauEncoder

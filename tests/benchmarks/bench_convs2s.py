@@ -5,10 +5,10 @@ embeddings; sentences have 40 tokens on both sides. Both ways of decoding must g
 """
 
 import torch
-from attention_course.data.batching import Batch
-from attention_course.training import sequence_loss
 from measure import compare, setting
 
+from attention_course.data.batching import Batch
+from attention_course.training import sequence_loss
 from companion.attention import Dot
 from companion.decoding import greedy
 from companion.models import ConvS2S, EncoderDecoder, Transformer, luong

@@ -3,9 +3,9 @@
 import os
 
 import torch
-from attention_course.data.vocabulary import PAD
 from measure import compare, setting
 
+from attention_course.data.vocabulary import PAD
 from companion.attention import Additive
 from companion.decoding import beam_search
 from companion.layers import BahdanauEncoder

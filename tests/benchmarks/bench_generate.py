@@ -6,11 +6,11 @@ may end a sentence early, so both take the same number of steps.
 
 import torch
 import transformers
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from measure import compare, setting
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
+from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import for_inference, greedy
 from companion.layers.positional_encoding import sinusoids
 from companion.models import Transformer, share_embeddings

@@ -7,11 +7,11 @@ begin with the same weights; before anything is timed, their logits are compared
 import copy
 
 import torch
-from attention_course.data.batching import Batch
-from attention_course.training import sequence_loss
 from measure import in_turn, report, setting
 from torch import nn
 
+from attention_course.data.batching import Batch
+from attention_course.training import sequence_loss
 from companion.models import ConvS2S, Transformer
 
 WORDS, SENTENCES, LENGTH, ROUNDS = 8000, 64, 128, 15

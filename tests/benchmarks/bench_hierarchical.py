@@ -1,9 +1,9 @@
 """Hierarchical attention with all sentences in one batch, against the usual loop over sentences."""
 
 import torch
-from attention_course.data.vocabulary import PAD
 from measure import compare, setting
 
+from attention_course.data.vocabulary import PAD
 from companion.models import HierarchicalAttention
 
 WORDS, EMBEDDING, SIZE, CLASSES = 20_000, 64, 64, 2

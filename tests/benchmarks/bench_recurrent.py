@@ -1,10 +1,10 @@
 """A packed encoder against a loop over time steps that computes the padding as well."""
 
 import torch
-from attention_course.data.vocabulary import PAD
 from measure import compare, setting
 from torch import nn
 
+from attention_course.data.vocabulary import PAD
 from companion.models import ChoEncoder
 
 WORDS, EMBEDDING, HIDDEN = 7853, 256, 512

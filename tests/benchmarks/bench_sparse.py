@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from attention_course.experiments.record import surroundings
-from attention_course.profiling import peak_memory
 from measure import in_turn, report, setting
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from attention_course.experiments.record import surroundings
+from attention_course.profiling import peak_memory
 from companion.attention import (
     AtrousAttention,
     FlexAtrous,

@@ -7,12 +7,12 @@ attention weights and hidden units, so the step is measured without dropout as w
 import copy
 
 import torch
-from attention_course.data.batching import Batch
-from attention_course.data.vocabulary import BOS, EOS, PAD
-from attention_course.training import sequence_loss
 from measure import compare, report, seconds, setting
 from torch import Tensor, nn
 
+from attention_course.data.batching import Batch
+from attention_course.data.vocabulary import BOS, EOS, PAD
+from attention_course.training import sequence_loss
 from companion.attention import MultiHeadAttention
 from companion.attention.masks import causal, dense
 from companion.decoding import greedy

@@ -17,7 +17,6 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
-from attention_course.data import numbers
 from book_pages import name_boxes
 from docutils import nodes
 from docutils.utils import new_document
@@ -34,6 +33,7 @@ from stamp import (
 )
 
 import companion
+from attention_course.data import numbers
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book

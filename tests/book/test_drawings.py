@@ -4,10 +4,10 @@ import re
 
 import nbformat
 import pytest
-from attention_course.diagrams import Drawing
 from drawings import inline, restore
 from lxml.html import fromstring
 
+from attention_course.diagrams import Drawing
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.book

@@ -8,13 +8,13 @@ import live_model
 import live_picture
 import pytest
 import torch
-from attention_course.data import numbers
-from attention_course.diagrams.translation import _right_words, speed_of_light
 from axe_playwright_python.sync_playwright import Axe
 from live_pages import LIVE
 from pages import read_page
 from PIL import Image
 
+from attention_course.data import numbers
+from attention_course.diagrams.translation import _right_words, speed_of_light
 from tests.book.conftest import LIVE_IS_SHOWN, stop_clock
 from tests.conftest import ROOT
 

@@ -13,6 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from epub import content
+from pages import read_page
+from results import header, in_bold
+from runs import Row, measured, provenance, read_run
+
 from attention_course.experiments.record import (
     RESULT,
     VERSION,
@@ -21,11 +26,6 @@ from attention_course.experiments.record import (
 )
 from attention_course.experiments.recorded import FOLDER
 from attention_course.experiments.sentences import packed
-from epub import content
-from pages import read_page
-from results import header, in_bold
-from runs import Row, measured, provenance, read_run
-
 from companion.attention import Additive
 from companion.layers import BahdanauEncoder
 from companion.models import (

@@ -4,11 +4,11 @@ import warnings
 
 import pytest
 import torch
-from attention_course.data.vocabulary import pad
 from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
+from attention_course.data.vocabulary import pad
 from companion.attention import record_weights
 from companion.decoding import beam_search, greedy, map_state, tensors
 from tests.reference import searches

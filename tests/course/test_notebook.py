@@ -1,6 +1,6 @@
 import pytest
-from attention_course.notebook import show_source
 
+from attention_course.notebook import show_source
 from companion.attention import Attention, masked_softmax
 
 

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from attention_course.profiling import longest_chain, milliseconds, peak_memory
 
 NUMBERS = 1000

@@ -1,7 +1,7 @@
 import pytest
 import torch
-from attention_course.data.vocabulary import PAD
 
+from attention_course.data.vocabulary import PAD
 from companion.layers import Embedding, ScaledEmbedding
 
 

@@ -5,12 +5,12 @@ import pickle
 
 import pytest
 import torch
-from attention_course.data.batching import Batch
-from attention_course.training import free_running_loss
 from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
+from attention_course.data.batching import Batch
+from attention_course.training import free_running_loss
 from companion.attention import record_weights
 from companion.decoding import Memory, beam_search, greedy, map_state, sample, tensors
 from companion.layers import (

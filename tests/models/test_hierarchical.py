@@ -1,10 +1,10 @@
 import pytest
 import torch
-from attention_course.data.vocabulary import pad_documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
+from attention_course.data.vocabulary import pad_documents
 from companion.attention import HiddenDot, last_pooling, mean_pooling
 from companion.layers import BahdanauEncoder
 from companion.models import Classifier, HierarchicalAttention, HierarchicalEncoder

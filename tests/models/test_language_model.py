@@ -1,8 +1,8 @@
 import pytest
 import torch
-from attention_course.training import next_token_loss
 from torch.nn.functional import cross_entropy
 
+from attention_course.training import next_token_loss
 from companion.attention import (
     ALiBi,
     AtrousAttention,

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 import torch
-from attention_course.data import Batches, in_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from attention_course.data import Batches, in_order
 
 PAIRS = [([4 + row] * (1 + row % 7), [4 + row] * (row % 5)) for row in range(103)]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from attention_course.data.clutter import large_pictures, thumbnails
 from attention_course.data.scenes import Digits, handwritten_digits
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 import pytest
+
 from attention_course.data.comparisons import ONE_WORD, TWO_WORDS, larger, shared
 from attention_course.data.numbers import english_words, french_words
 

@@ -2,6 +2,7 @@ import importlib
 import math
 
 import pytest
+
 from attention_course.data.docstrings import (
     LIBRARIES,
     Document,

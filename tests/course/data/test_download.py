@@ -3,6 +3,7 @@ import os
 import time
 
 import pytest
+
 from attention_course.data import download
 
 CONTENT = b"the original"

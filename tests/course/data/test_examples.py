@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from attention_course.data import Labelled, Shuffled, batches_in_order
 
 

@@ -3,6 +3,7 @@ from collections import Counter
 from datetime import date
 
 import pytest
+
 from attention_course.data import facts as module
 from attention_course.data.facts import (
     BLANK,

@@ -7,6 +7,7 @@ import tarfile
 import tracemalloc
 
 import pytest
+
 from attention_course.data import imdb
 from attention_course.data.imdb import Review, load, read_archive, words
 

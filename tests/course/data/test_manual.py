@@ -1,6 +1,7 @@
 import math
 
 import pytest
+
 from attention_course.data.manual import passages, texts
 
 

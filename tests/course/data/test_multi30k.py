@@ -4,6 +4,7 @@ import os
 import socket
 
 import pytest
+
 from attention_course.data import download, multi30k
 from attention_course.data.multi30k import load, load_pairs, tokenize
 from attention_course.data.vocabulary import Vocabulary

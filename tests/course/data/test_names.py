@@ -1,4 +1,5 @@
 import pytest
+
 from attention_course.data.docstrings import Document, documents
 from attention_course.data.names import LONGEST, name_pairs
 

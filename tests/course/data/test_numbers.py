@@ -2,6 +2,10 @@ import math
 from collections import Counter
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from num2words import num2words
+
 from attention_course.data.numbers import (
     LARGEST,
     LONGEST_FRENCH,
@@ -12,9 +16,6 @@ from attention_course.data.numbers import (
     german_pairs,
     split,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from num2words import num2words
 
 
 def said(number, language):

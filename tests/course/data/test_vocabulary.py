@@ -2,6 +2,9 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from attention_course.data import (
     BOS,
     EOS,
@@ -12,8 +15,6 @@ from attention_course.data import (
     pad,
     pad_documents,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 words = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=5

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from attention_course.diagrams.attention import hard_and_soft_lookup, kinds, lookup
 
+from attention_course.diagrams.attention import hard_and_soft_lookup, kinds, lookup
 from tests.conftest import ROOT
 from tests.course.diagrams.test_drawing import texts
 

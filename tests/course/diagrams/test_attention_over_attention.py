@@ -3,8 +3,8 @@
 from math import exp
 
 import pytest
-from attention_course.diagrams import attention_over_attention as drawings
 
+from attention_course.diagrams import attention_over_attention as drawings
 from tests.course.diagrams.test_drawing import texts
 
 

@@ -1,9 +1,9 @@
 """What the drawings of chapter 2 compute: attention weights, with location and without."""
 
 import pytest
+
 from attention_course.data import numbers
 from attention_course.diagrams import bahdanau
-
 from tests.course.diagrams.test_drawing import elements, texts
 
 

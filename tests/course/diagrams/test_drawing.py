@@ -7,10 +7,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+
 from attention_course import diagrams
 from attention_course.diagrams import Drawing
 from attention_course.diagrams.drawing import COLOURS, TEXT_SIZE, WIDTH, masked
-
 from tests.conftest import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"

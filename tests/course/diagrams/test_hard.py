@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from attention_course.diagrams.hard import gumbel
 
+from attention_course.diagrams.hard import gumbel
 from tests.course.diagrams.test_drawing import elements
 
 

@@ -1,8 +1,8 @@
 """What the drawings of chapter 9 compute."""
 
 import pytest
-from attention_course.diagrams import hierarchical
 
+from attention_course.diagrams import hierarchical
 from tests.course.diagrams.test_drawing import elements, texts
 
 

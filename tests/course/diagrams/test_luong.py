@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from attention_course.diagrams.luong import _gaussian, _local_weights, window
 
+from attention_course.diagrams.luong import _gaussian, _local_weights, window
 from companion.attention import Dot, LocalM, LocalP
 from tests.course.diagrams.test_drawing import elements, texts
 

@@ -4,8 +4,8 @@ import re
 from math import atan2, pi
 
 import pytest
-from attention_course.diagrams import modern
 
+from attention_course.diagrams import modern
 from tests.course.diagrams.test_drawing import elements, texts
 
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+
 from attention_course.data import numbers
 from attention_course.diagrams import seq2seq
-
 from tests.course.diagrams.test_drawing import elements, texts
 
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from attention_course.diagrams import sparse
 
+from attention_course.diagrams import sparse
 from tests.course.diagrams.test_drawing import elements, texts
 
 

@@ -3,8 +3,8 @@
 from collections import defaultdict
 
 import pytest
-from attention_course.diagrams import synthesizer
 
+from attention_course.diagrams import synthesizer
 from tests.course.diagrams.test_drawing import elements, texts
 
 

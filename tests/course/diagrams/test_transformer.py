@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from math import cos, sin
 
 import pytest
-from attention_course.diagrams import transformer
 
+from attention_course.diagrams import transformer
 from tests.course.diagrams.test_drawing import elements
 
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from attention_course.diagrams import translation
 
+from attention_course.diagrams import translation
 from tests.conftest import ROOT
 from tests.course.diagrams.test_drawing import elements, texts
 

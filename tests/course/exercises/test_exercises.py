@@ -7,11 +7,11 @@ from itertools import combinations
 
 import pytest
 import torch
-from attention_course.exercises import _EXERCISES, check
-from attention_course.exercises.exercise import _equal
 from torch import nn
 from torch.nn import functional
 
+from attention_course.exercises import _EXERCISES, check
+from attention_course.exercises.exercise import _equal
 from companion.attention import masked_softmax
 
 KNOWN = [

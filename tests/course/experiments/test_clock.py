@@ -1,6 +1,7 @@
 """The time of a training that is interrupted."""
 
 import pytest
+
 from attention_course.experiments import clock as module
 from attention_course.experiments.clock import Clock
 

@@ -12,6 +12,7 @@ import tarfile
 import pytest
 import safetensors.torch
 import torch
+
 from attention_course.data import imdb as data
 from attention_course.experiments import imdb
 from attention_course.experiments.record import VERSION, read_result
@@ -22,7 +23,6 @@ from attention_course.experiments.reviews import (
     last_words,
     load_reviews,
 )
-
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 
 OPINIONS = {"pos": ["superb", "moving", "funny"], "neg": ["awful", "boring", "stale"]}

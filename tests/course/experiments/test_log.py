@@ -2,8 +2,9 @@ import math
 from contextlib import closing
 
 import pytest
-from attention_course.experiments.log import TensorBoard
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_course.experiments.log import TensorBoard
 
 
 def points(folder, name):

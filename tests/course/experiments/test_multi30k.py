@@ -13,6 +13,8 @@ import time
 import pytest
 import safetensors.torch
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from attention_course.data import multi30k as data
 from attention_course.data.vocabulary import Vocabulary
 from attention_course.experiments import multi30k
@@ -20,8 +22,6 @@ from attention_course.experiments.corpus import load_corpus
 from attention_course.experiments.record import VERSION, read_result
 from attention_course.training import sequence_loss
 from attention_course.training.checkpoint import read
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
 from companion.losses import Loss
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 

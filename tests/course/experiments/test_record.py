@@ -2,6 +2,7 @@ import json
 import math
 
 import pytest
+
 from attention_course.experiments.record import (
     RESULT,
     VERSION,

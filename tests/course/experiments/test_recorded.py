@@ -1,6 +1,7 @@
 """The recorded runs can be read, and what is not recorded is refused."""
 
 import pytest
+
 from attention_course.experiments import recorded
 from attention_course.experiments.record import read_result
 

@@ -4,10 +4,10 @@ import base64
 
 import pytest
 import torch
+
 from attention_course.data.vocabulary import pad
 from attention_course.experiments.evaluation import attended, choose
 from attention_course.experiments.sentences import check_sentences, packed, weights_of
-
 from companion.attention import record_weights
 from companion.decoding import greedy
 from tests.tiny import ATTENTIVE, MODELS, close

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from attention_course.experiments.snapshots import Snapshots, mean
-from attention_course.training import Trainer
 from torch import nn
 
+from attention_course.experiments.snapshots import Snapshots, mean
+from attention_course.training import Trainer
 from companion.losses import Loss
 
 

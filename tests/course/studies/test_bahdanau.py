@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from attention_course.studies import bahdanau
 from attention_course.studies.bahdanau import (
     COPIER_LENGTHS,

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+
 from attention_course.data import scenes
 from attention_course.studies import captioners, recorded
 from attention_course.tasks import Captioning
 from attention_course.training import recipe
-
 from companion.attention import Additive, HardAttention, StraightThroughGumbel
 from companion.models import ImageEncoder
 

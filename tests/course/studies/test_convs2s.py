@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 import torch
-from attention_course.studies import convs2s
-from attention_course.tasks import TranslationTask, luong_general, short_numbers
 from torch import nn
 
+from attention_course.studies import convs2s
+from attention_course.tasks import TranslationTask, luong_general, short_numbers
 from companion.layers import GatedConvolution, WeightNormLinear
 from companion.models import ConvS2S
 

@@ -1,6 +1,7 @@
 """The study of chapter 7: its texts and patterns, and that a run can be repeated."""
 
 import pytest
+
 from attention_course.studies import copying
 from attention_course.studies.recording import recorded
 

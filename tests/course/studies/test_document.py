@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from attention_course.data.docstrings import Document
 from attention_course.studies import document
 from attention_course.studies.document import (

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+
 from attention_course.studies import extrapolation, positions, recorded
 from attention_course.tasks import TranslationTask
-
 from companion.attention import ALiBi, Rotary
 from companion.layers.positional_encoding import NoPositionalEncoding
 

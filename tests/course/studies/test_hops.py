@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+
 from attention_course.studies import hops
 from attention_course.training import recipe
-
 from companion.losses import Loss
 
 

@@ -1,10 +1,10 @@
 """The study of idle heads: its texts, its windows, and that a run can be repeated."""
 
 import torch
+
 from attention_course.data.vocabulary import BOS
 from attention_course.studies import idle_heads, recorded
 from attention_course.studies.sinks import build
-
 from companion.attention import Rotary, SinkAttention, SlidingWindowAttention
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+
 from attention_course.studies import large_pictures as study
 from attention_course.studies.large_pictures import (
     RegionReader,

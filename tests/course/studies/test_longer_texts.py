@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from attention_course.studies import longer_texts, recorded
 
+from attention_course.studies import longer_texts, recorded
 from companion.attention import ALiBi, CausalAttention, Rotary
 from companion.layers.positional_encoding import NoPositionalEncoding
 

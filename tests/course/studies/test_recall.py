@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from attention_course.studies import recall, recorded
 
 

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+
 from attention_course.studies import grid, record, recorded, recording
 from attention_course.studies.__main__ import main
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+
 from attention_course.data.vocabulary import BOS
 from attention_course.studies import recorded, sinks
 from attention_course.studies.longer_texts import bits_by_position
-
 from companion.attention import CacheRotary
 
 

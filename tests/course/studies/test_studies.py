@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import pytest
+
 from attention_course.studies.recording import names, recorded
 
 STUDIES = names()

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+
 from attention_course.studies import synthesizer
 from attention_course.tasks import Classification, TranslationTask
-
 from companion.attention import Mixture, PatternAttention, RandomSynthesizer, ScaledDot
 from companion.attention.synthesizer import Synthesizer
 

@@ -4,10 +4,10 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+
 from attention_course.studies import warmup
 from attention_course.tasks import TranslationTask
 from attention_course.training import Trainer
-
 from companion.layers import PostNorm, PreNorm
 
 

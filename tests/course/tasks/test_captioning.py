@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from attention_course.data.scenes import (
     WORDS,
     Box,
@@ -13,12 +15,16 @@ from attention_course.data.scenes import (
     sample_scenes,
 )
 from attention_course.data.vocabulary import BOS, EOS, PAD
-from attention_course.training import CaptionBatch, CaptionerTrace, HardAttentionLoss, SoftAttentionLoss, start_captions
 from attention_course.tasks import (
     Captioning,
 )
-from torch import nn
-
+from attention_course.training import (
+    CaptionBatch,
+    CaptionerTrace,
+    HardAttentionLoss,
+    SoftAttentionLoss,
+    start_captions,
+)
 from companion.attention import Additive, HardAttention, SampledAttention
 from companion.decoding import DecoderStep
 from companion.models import Captioner, HardCaptioner, ImageEncoder

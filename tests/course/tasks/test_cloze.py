@@ -2,10 +2,10 @@ from math import log
 
 import pytest
 import torch
-from attention_course.data.facts import Fact, Question, questions
-from attention_course.tasks import Cloze, ClozeBatch, answer_loss
 from torch import nn
 
+from attention_course.data.facts import Fact, Question, questions
+from attention_course.tasks import Cloze, ClozeBatch, answer_loss
 from companion.attention import attention_over_attention
 from companion.models import AttentionMean, AttentionOverAttention, AttentionSum
 

@@ -2,9 +2,10 @@ from math import log2
 
 import pytest
 import torch
+from torch import nn
+
 from attention_course.data import manual
 from attention_course.tasks import BitsPerCharacter, Copying
-from torch import nn
 
 TRAIN, TEST = ["abcab", "bbaca", "cabba"], ["ccaba", "abcbc"]
 VALIDATION = ["bcbca"]

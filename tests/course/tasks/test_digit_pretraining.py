@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from attention_course.data.scenes import (
     NAMES,
     Box,
@@ -19,7 +20,6 @@ from attention_course.tasks import (
     pretrain_encoder,
 )
 from attention_course.tasks.digit_pretraining import BACKGROUND, BACKGROUND_WEIGHT
-
 from companion.models import ImageEncoder
 
 

@@ -1,6 +1,7 @@
 """The task of copying two letters: what is copied, how long, and that no training sequence is held out."""
 
 import pytest
+
 from attention_course.tasks import two_letters
 
 

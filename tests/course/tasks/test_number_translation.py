@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from attention_course.data import numbers
 from attention_course.tasks import (
     LENGTH_RANGES,
@@ -9,7 +10,6 @@ from attention_course.tasks import (
     narrow_transformer,
     short_numbers,
 )
-
 from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm
 
 

@@ -1,5 +1,7 @@
 import pytest
 import torch
+from torch import nn
+
 from attention_course.data.examples import Labelled
 from attention_course.tasks import (
     Classification,
@@ -10,8 +12,6 @@ from attention_course.tasks import (
     predict,
 )
 from attention_course.training import label_loss
-from torch import nn
-
 from companion.attention import mean_pooling
 from companion.models import Classifier, WordEncoder
 

@@ -2,12 +2,12 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from attention_course.data import numbers
 from attention_course.data.vocabulary import BOS, EOS
 from attention_course.tasks import TranslationTask
 from attention_course.tasks.translation import AT_ONCE
-from torch import nn
-
 from companion.attention import Additive
 from companion.decoding import DecoderStep
 from companion.layers import BahdanauEncoder

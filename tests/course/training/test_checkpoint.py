@@ -8,6 +8,8 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from attention_course.training.checkpoint import (
     random_state,
     read,
@@ -15,7 +17,6 @@ from attention_course.training.checkpoint import (
     require_same,
     set_random_state,
 )
-from torch import nn
 
 
 def test_a_file_is_replaced_at_once(tmp_path):

@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from attention_course.training import LabelSmoothing, sequence_loss
-from attention_course.training.fingerprint import describe, fingerprint
 from torch import nn
 from torch.optim import lr_scheduler
 
+from attention_course.training import LabelSmoothing, sequence_loss
+from attention_course.training.fingerprint import describe, fingerprint
 from companion.attention import masks
 from tests.tiny import MODELS
 

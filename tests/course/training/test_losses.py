@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from attention_course.data.batching import Batch
 from attention_course.training import (
     LabelSmoothing,
@@ -11,7 +12,6 @@ from attention_course.training import (
     loss_and_perplexity,
     sequence_loss,
 )
-
 from tests.tiny import MODELS, SOURCE, TARGET, sentences
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+
 from attention_course.data.batching import Batch
 from attention_course.training import shard_batch
 from attention_course.training.checkpoint import read
-
 from tests.course.training import together
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 

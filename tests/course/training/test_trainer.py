@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from attention_course.data.batching import Batches, in_order
 from attention_course.training import (
     LabelSmoothing,
@@ -20,9 +23,6 @@ from attention_course.training import (
     warmup_inverse_root,
 )
 from attention_course.training.checkpoint import read
-from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from companion.attention import Dot, GumbelSoftmax, HardAttention, masks
 from companion.attention.hard import HalfAndHalf
 from companion.losses import Loss

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from accelerate.utils import gather_object, set_seed
+
 from attention_course.data.batching import Batches, in_order
 from attention_course.training import (
     Trainer,
@@ -14,7 +15,6 @@ from attention_course.training import (
     warmup_cosine,
 )
 from attention_course.training.checkpoint import write
-
 from companion.attention import Additive
 from companion.layers import BahdanauEncoder
 from companion.losses import Loss
