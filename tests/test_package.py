@@ -141,7 +141,9 @@ def requirements(extra):
 def test_every_import_is_declared(folder, extra):
     ours = {path.stem for path in (ROOT / "book" / "tools").glob("*.py")}
     owners, declared = packages_distributions(), requirements(extra)
-    foreign = imported(files_of(folder)) - ours - {"companion", "attention_course", "tests"}
+    foreign = (
+        imported(files_of(folder)) - ours - {"companion", "attention_course", "tests"}
+    )
     missing = {
         name
         for name in foreign

@@ -30,7 +30,12 @@ REST = {
     "pip": "24.1.2",
 }
 CORE = ("_checks", "attention", "layers", "decoding", "models", "losses")
-NEEDED = {"attention-companion", "einops", "jaxtyping", "torch"}  # and what these need themselves
+NEEDED = {
+    "attention-companion",
+    "einops",
+    "jaxtyping",
+    "torch",
+}  # and what these need themselves
 
 
 class Environment:

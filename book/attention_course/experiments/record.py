@@ -30,7 +30,14 @@ RESULT: dict[str, type] = {
     "versions": dict,
     "hardware": dict,
 }
-_PACKAGES = ("attention-companion", "torch", "numpy", "accelerate", "spacy", "sacrebleu")
+_PACKAGES = (
+    "attention-companion",
+    "torch",
+    "numpy",
+    "accelerate",
+    "spacy",
+    "sacrebleu",
+)
 
 
 def write_json(path: Path, content: Any) -> None:
