@@ -1,46 +1,46 @@
-# make book       build the book              make notebooks  run every chapter, write its notebook
-# make test       check everything            make stamp      write the repository's address where it belongs
-# make lint       ruff and mypy               make serve      read the book at http://localhost:8000
-# make colab      all notebooks in Colab's versions (make test takes those that changed last)
-# make bench      measure against tutorials   make lock       choose the versions in requirements.txt anew
-# make downloads  the book as a PDF, an ePub and a zip, and a site that has them (or: make pdf, epub, zip)
-# make coverage   the lines that unit tests run    make mutants   what the tests notice when the code is wrong
-# make links      asks every address outside the book whether it still answers
-# make live       trains the two models of the live translation and writes their weights for the page
-# make browser    finds or gets the Chromium and the font that the tests use (make test does it)
+# make book       build the book
+# make test       lint, unit tests, every notebook, every page in a browser
+# make quick      lint and unit tests, without compilers and browsers
+# make test-all   everything: all graphs, all views of all pages, Colab's versions, the downloads, the experiments
+# make notebooks  run every chapter, write its notebook
+# make lint       ruff and mypy
+# make bench      measure against tutorials
+# make downloads  the book as a PDF, an ePub and a zip, and a site that has them
 # make clean      remove what was built
+# CONTRIBUTING.md has the commands that are needed once a year.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 BOOK   := _build/html/ready
-FILE   := _build/downloads/attention
 CODE   := companion tests book
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	--jaxtyping-packages=companion,attention_course,tests.check_types
+NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test browser live colab notebooks stamp serve bench coverage mutants links lint lock clean downloads pdf epub zip
+.PHONY: book test quick test-all notebooks stamp lint bench downloads clean
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
 	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
 
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
-test: lint browser $(BOOK)
-	$(BIN)/python -m pytest book tests -n 2 --dist loadfile --no-loadscope-reorder \
-		--jaxtyping-packages=companion,attention_course,tests.check_types --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
-
-browser: $(READY)
+test: lint $(BOOK)
 	@$(BIN)/python book/tools/get_browser.py
+	$(PYTEST) book tests $(NBVAL) -m "not slow"
 
-lint: $(READY)
-	$(BIN)/ruff check $(CODE)
-	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy
+quick: lint
+	$(PYTEST) tests --ignore tests/book -m "not slow and not compiled"
 
-colab: $(READY)
-	$(BIN)/python -m pytest tests/book/test_colab.py --all-notebooks
+# In the end the notebooks once more, without the processor's vector instructions: what they assert must hold.
+test-all: lint $(BOOK)
+	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
+	@$(BIN)/python book/tools/get_browser.py
+	$(PYTEST) book tests $(NBVAL) --hypothesis-profile=thorough
+	ATEN_CPU_CAPABILITY=default $(PYTEST) book --nbval-lax --nbval-current-env
 
 notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py
@@ -48,47 +48,19 @@ notebooks: $(READY)
 stamp: $(READY)
 	$(BIN)/python book/tools/stamp.py
 
-live: $(READY)
-	$(BIN)/python book/tools/live_model.py
-
-serve: $(BOOK)
-	$(BIN)/python -m http.server 8000 --directory _build/html
-
-# Not among the tests: others' servers are down now and then, and do not like to be asked often.
-links: $(READY)
-	$(BIN)/jupyter-book build . --path-output _build/links --builder linkcheck
+lint: $(READY)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
 	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-coverage: $(READY)
-	$(BIN)/python -m pytest tests --ignore tests/book -n 2 --dist loadfile --cov=companion \
-		--cov-report=term-missing:skip-covered --cov-fail-under=99
-
-mutants: $(READY)
-	$(BIN)/python -m pip install --quiet --editable ".[mutants]"
-	$(BIN)/mutmut run --max-children 2
-	$(BIN)/mutmut results
-
 # The zip has the pages as they were built; the site has links to all three.
-downloads: pdf epub zip
-	$(BIN)/python book/tools/downloads.py site
-	@echo "The downloads are in $(dir $(FILE)). Open $(CURDIR)/_build/site/index.html"
-
-pdf epub zip: %: $(FILE).%
-
-$(FILE).%: $(BOOK)
-	$(BIN)/python book/tools/downloads.py $*
-
-# The versions hold for every platform: a local build's mark and the CUDA libraries are left to pip on the spot.
-lock: $(READY)
-	$(BIN)/python -m piptools compile --quiet --upgrade --no-header --no-annotate --no-strip-extras --allow-unsafe \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
-		--upgrade-package torch==2.13.0 --upgrade-package jupyter-book==1.0.4.post1 \
-		--extra site --output-file requirements.tmp pyproject.toml
-	{ echo "# Written by make lock: the versions that book and tests use."; \
-		sed -E -e '/^(nvidia|triton|cuda|pip==|companion)/d' -e 's/^(torch==[^+ ]*)\+[^ ]*/\1/' requirements.tmp; } > requirements.txt
-	rm requirements.tmp
+downloads: $(BOOK)
+	$(BIN)/python book/tools/downloads.py pdf epub zip site
+	@echo "The downloads are in _build/downloads. Open $(CURDIR)/_build/site/index.html"
 
 clean:
 	rm -rf _build $(VENV)

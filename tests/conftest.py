@@ -1,15 +1,33 @@
 """What all tests have in common: one thread, and switches for GPUs and shape checks."""
 
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import config
 
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)  # the tensors of tests are tiny: more threads are slower
 torch.backends.cudnn.allow_tf32 = False  # on a GPU float32 must not become TF32
+
+# The same few examples in every run; `--hypothesis-profile=thorough` tries many, and others each time.
+settings.register_profile("few", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=300)
+settings.load_profile("few")
+
+#: All of them slow: they need the extra `experiments`, which `make test-all` installs.
+NEED_EXPERIMENTS = [
+    "course/data/test_multi30k.py",
+    "course/experiments/test_imdb.py",
+    "course/experiments/test_log.py",
+    "course/experiments/test_multi30k.py",
+    "course/experiments/test_sentences.py",
+]
+collect_ignore = [] if find_spec("spacy") else NEED_EXPERIMENTS
 
 #: Warnings of PyTorch 2.11 on a GPU, about speed and about its own code.
 GPU_WARNINGS = (
@@ -32,6 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("cuda") and not torch.cuda.is_available():
         pytest.skip("needs an NVIDIA GPU")
+    if item.get_closest_marker("data") and "COMPANION_DATA" not in os.environ:
+        pytest.skip("COMPANION_DATA is not set")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import yaml
 import companion
 from attention_course.experiments.recorded import FOLDER
 from attention_course.studies.recording import FOLDER as STUDIES
-from tests.conftest import ROOT
+from tests.conftest import NEED_EXPERIMENTS, ROOT
 
 FOLDERS = (ROOT / "companion", ROOT / "book" / "attention_course")
 MODULES = {path for folder in FOLDERS for path in folder.rglob("*.py")}
@@ -74,10 +74,13 @@ EXTRAS = {
     **{f"companion/{room}": "" for room in CORE},
     "companion": "book",
     "book/attention_course": "experiments",
+    "book/tools": "site",
     "tests": "test",
     "tests/book": "site",
-    "book": "site",
+    "tests/benchmarks": "all",
 }
+#: Scripts import those beside them by their names.
+SCRIPTS = ("book/tools/*.py", "tests/benchmarks/*.py")
 SITE_TOOLS = (
     "IPython",
     "axe_playwright_python",
@@ -96,8 +99,13 @@ SITE_TOOLS = (
 
 
 def files_of(folder):
-    """The Python files of a folder; those with an extra of their own, and benchmarks, are not the tests'."""
-    others = [x for x in ("tests/book", "tests/benchmarks") if folder == "tests"]
+    """The Python files of a folder; those with another extra are not the tests'."""
+    others = [
+        "tests/book",
+        "tests/benchmarks",
+        *(f"tests/{x}" for x in NEED_EXPERIMENTS),
+    ]
+    others = others if folder == "tests" else []
     return [
         path
         for path in sorted((ROOT / folder).rglob("*.py"))
@@ -139,7 +147,7 @@ def requirements(extra):
 
 @pytest.mark.parametrize(("folder", "extra"), EXTRAS.items())
 def test_every_import_is_declared(folder, extra):
-    ours = {path.stem for path in (ROOT / "book" / "tools").glob("*.py")}
+    ours = {path.stem for kind in SCRIPTS for path in ROOT.glob(kind)}
     owners, declared = packages_distributions(), requirements(extra)
     foreign = (
         imported(files_of(folder)) - ours - {"companion", "attention_course", "tests"}

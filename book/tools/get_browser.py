@@ -1,6 +1,6 @@
 """Command: find or install a Chromium for the tests, and a font with Chinese characters for the PDF.
 
-Run it with `make browser`. It prints one line for each and never fails: without a browser, the tests say
+`make test` runs it. It prints one line for each and never fails: without a browser, the tests say
 so themselves.
 """
 
@@ -40,7 +40,7 @@ def chromium() -> str:
         if Path(path := playwright.chromium.executable_path).is_file():
             return path
     raise FileNotFoundError(
-        "no Chromium was found: `make browser` tries to get one; on Debian, apt-get install chromium"
+        "no Chromium was found: run book/tools/get_browser.py; on Debian, apt-get install chromium"
     )
 
 

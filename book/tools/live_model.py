@@ -1,6 +1,6 @@
 """Command: train the two models of the live translation, and write their weights as a script for the page.
 
-Run it with ``make live``; it takes a few minutes. The models are that of chapter 2 and the same
+It takes a few minutes. The models are that of chapter 2 and the same
 model without attention. Their weights are written to ``book/_static/live/weights.js``, and the
 picture for readers without scripts to ``still.svg``.
 
@@ -39,7 +39,7 @@ LARGEST = 22  # the largest multiple of a scale
 OCTAVE = 8  # scales are powers of 2^(1/8)
 SMALLEST = -80  # the exponent of the smallest scale
 COMMENT = """\
-// The weights of the two models, written by `make live`. model.js reads them: a character
+// The weights of the two models, written by book/tools/live_model.py. model.js reads them: a character
 // of `weights` is a multiple of its row's scale, and a character of `scales` the scale.
 """
 DECLARATION = "const LIVE_MODEL = "

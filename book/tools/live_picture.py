@@ -3,7 +3,7 @@
     python book/tools/live_picture.py
 
 The scripts of the page run in Chromium; the result is ``book/_static/live/live.gif``. Run it after
-``make live``.
+``live_model.py``.
 """
 
 import io

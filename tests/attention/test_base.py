@@ -3,7 +3,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
@@ -39,7 +39,6 @@ from companion.attention import (
 from companion.attention.base import reset_uniform, uniform_parameter
 from tests.reference.scalars import softmax
 
-few = settings(deadline=None, max_examples=30)
 numbers = st.floats(-30, 30, width=32)
 rows = st.lists(st.tuples(numbers, st.booleans()), min_size=1, max_size=7)
 
@@ -63,9 +62,6 @@ class Nearest(Attention):
 
 
 # masked_softmax
-
-
-@few
 @given(rows)
 def test_masked_softmax_is_the_formula(row):
     scores, mask = zip(*row, strict=True)
@@ -77,7 +73,6 @@ def test_masked_softmax_is_the_formula(row):
     )
 
 
-@few
 @given(st.lists(numbers, min_size=1, max_size=7))
 def test_without_a_mask_every_position_is_attended_to(scores):
     scores = torch.tensor(scores, dtype=torch.float64)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 from torch.func import vmap
@@ -30,7 +30,6 @@ from companion.attention.kernels.block_masks import BLOCK, find_blocks
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`torch.jit.script_method` is deprecated"
 )  # inductor's own
-few = settings(deadline=None, max_examples=40)
 sizes = st.integers(1, 30)
 CPU = torch.device("cpu")
 BUILD = {
@@ -91,7 +90,6 @@ def equals_its_definition(attention, query, key, value, mask=None, atol=1e-5):
     torch.testing.assert_close(found.double(), expected, atol=atol, rtol=0)
 
 
-@few
 @given(
     st.sampled_from(sorted(BUILD)),
     sizes,
@@ -126,7 +124,6 @@ def test_not_compiled_equals_its_definition(
         )
 
 
-@few
 @given(
     st.sampled_from(sorted(BUILD)),
     st.integers(1, 200),

@@ -4,7 +4,7 @@ import io
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -54,9 +54,6 @@ def local_p(radius, score=None):
 
 
 # Equal to the paper's loops
-
-
-@settings(deadline=None, max_examples=30)
 @given(
     queries=st.integers(1, 9),
     keys=st.integers(1, 9),

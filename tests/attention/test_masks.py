@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from companion.attention.masks import (
@@ -30,7 +30,6 @@ from companion.attention.masks import (
 from tests.reference import child_2019
 
 lengths = st.integers(1, 9)
-few = settings(deadline=None, max_examples=25)
 
 FUNCTIONS = {
     "near": (lambda i, j: (i - j).abs() <= 2, lambda i, j: abs(i - j) <= 2),
@@ -64,7 +63,6 @@ pairs = st.sampled_from([union, intersection, difference])
 each_value = pytest.mark.parametrize("name", VALUES)
 
 
-@few
 @given(rules, lengths, lengths)
 def test_a_dense_mask_is_the_rule_at_every_pair_of_positions(name, queries, keys):
     rule, plain = RULES[name]
@@ -73,7 +71,6 @@ def test_a_dense_mask_is_the_rule_at_every_pair_of_positions(name, queries, keys
     assert mask.tolist() == [[plain(i, j) for j in range(keys)] for i in range(queries)]
 
 
-@few
 @given(rules, rules, lengths, lengths)
 def test_rules_and_functions_have_unions_intersections_and_differences(
     first, second, queries, keys
@@ -89,7 +86,6 @@ def test_rules_and_functions_have_unions_intersections_and_differences(
         assert dense(pair(a, b), queries, keys).flatten().tolist() == mask
 
 
-@few
 @given(rules, lengths, lengths)
 def test_queries_may_start_at_any_position(name, queries, first):
     rule, plain = RULES[name]
@@ -98,7 +94,6 @@ def test_queries_may_start_at_any_position(name, queries, first):
     assert found[0].tolist() == [plain(first, j) for j in range(first + queries)]
 
 
-@few
 @given(rules, st.lists(st.integers(0, 17), min_size=6, max_size=6), lengths)
 def test_queries_may_be_at_other_positions_in_each_sequence(name, positions, keys):
     rule, plain = RULES[name]
@@ -154,7 +149,6 @@ def test_a_rule_cannot_be_changed():
         local(2).radius = 3
 
 
-@few
 @given(values, values, pairs, st.booleans(), st.integers(1, 9))
 def test_a_rule_that_says_it_is_relative_depends_on_the_difference_alone(
     first, second, pair, single, shift
@@ -189,9 +183,6 @@ def test_of_a_function_nothing_is_known():
 
 
 # Child et al. 2019
-
-
-@few
 @given(lengths, st.integers(1, 12))
 def test_strided_is_causal_local_or_atrous(length, stride):
     either = union(local(stride), atrous(stride))
@@ -200,7 +191,6 @@ def test_strided_is_causal_local_or_atrous(length, stride):
     )
 
 
-@few
 @given(lengths, st.integers(1, 9), st.data())
 def test_the_halves_together_are_the_whole(length, stride, data):
     expressive = data.draw(st.integers(1, stride))
@@ -245,7 +235,6 @@ def test_fixed_by_hand():
     assert picture(fixed(3, expressive=3), 8) == picture(causal(), 8)
 
 
-@few
 @given(lengths, st.integers(1, 9), st.data())
 def test_two_layers_of_a_fixed_pattern_reach_every_earlier_position(
     length, stride, data
@@ -255,7 +244,6 @@ def test_two_layers_of_a_fixed_pattern_reach_every_earlier_position(
     assert torch.equal((mask @ mask).bool(), dense(causal(), length))
 
 
-@few
 @given(lengths)
 def test_causal_is_the_lower_triangle(length):
     assert torch.equal(

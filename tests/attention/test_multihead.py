@@ -2,7 +2,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -111,9 +111,6 @@ def call(attend, query, source, mask=None):
 
 
 # The paper's equations
-
-
-@settings(deadline=None, max_examples=30)
 @given(
     heads=st.integers(1, 4),
     size=st.integers(1, 3),

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
@@ -109,9 +109,6 @@ def is_its_definition(attention, inputs, mask=None):
 
 
 # Equal to the plain loops, and to the definition
-
-
-@settings(deadline=None, max_examples=40)
 @given(
     kinds,
     st.integers(1, 9),
@@ -140,7 +137,6 @@ def test_weights_and_contexts_are_those_of_plain_loops(
     close(PatternAttention(attention.rule)(query, key, value), contexts)
 
 
-@settings(deadline=None, max_examples=150)
 @given(kinds, lengths, lengths, sizes, sizes, st.booleans(), blocks)
 def test_forward_and_gradients_are_those_of_the_definition(
     kind, queries, more, radius, rate, causal, how
@@ -151,7 +147,6 @@ def test_forward_and_gradients_are_those_of_the_definition(
         )
 
 
-@settings(deadline=None, max_examples=12)
 @given(
     kinds, st.integers(1, 2500), st.integers(1, 90), st.integers(1, 90), st.booleans()
 )
@@ -164,7 +159,6 @@ def test_also_at_lengths_with_more_windows_than_are_computed_at_once(
     is_its_definition(attention, inputs, some_mask(n) if n % 2 else None)
 
 
-@settings(deadline=None, max_examples=150)
 @given(kinds, lengths, lengths, sizes, sizes, st.booleans(), blocks, st.data())
 def test_also_under_a_mask(kind, queries, more, radius, rate, causal, how, data):
     keys, batch = queries + more - 1, data.draw(st.sampled_from([(), (3,), (2, 3)]))
@@ -198,7 +192,6 @@ def test_each_sequence_has_its_own_padding(kind, causal, batch):
     )
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     kinds, lengths, lengths, st.integers(1, 9), st.integers(1, 9), st.booleans(), blocks
 )
@@ -660,7 +653,6 @@ def begin(model):
 WORDS = torch.randint(3, 9, (2, 70), generator=torch.Generator().manual_seed(2))
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     kinds,
     st.integers(1, 5),

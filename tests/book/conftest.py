@@ -1,11 +1,8 @@
 """The fixtures of the tests of the built book: its folder and a browser."""
 
-import functools
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -97,53 +94,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if count:
         terminalreporter.write_line(
             f"The book was not tested in a browser: no Chromium was found, and {count} tests were"
-            " skipped. `make browser` tries to get one.",
+            " skipped. `python book/tools/get_browser.py` tries to get one.",
             red=True,
         )
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--all-notebooks",
-        action="store_true",
-        help="in Colab's versions, and twice: all, not only those changed",
-    )
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test of a ``changed`` notebook takes those whose code was changed last, or all."""
-    if "changed" in metafunc.fixturenames:
-        notebooks = sorted((ROOT / "book").glob("*.ipynb"))
-        if not metafunc.config.getoption("all_notebooks", default=False):
-            notebooks = [
-                path for path in notebooks if path.name in changed_last()
-            ] or notebooks
-        metafunc.parametrize("changed", notebooks, ids=lambda path: path.stem)
-
-
-@functools.cache
-def changed_last() -> set[str]:
-    """The notebooks whose code the last commit changed that changed any; without a history, none."""
-    for commit in git("log", "--format=%H", "--", "book/*.ipynb").split():
-        names = git("show", "--format=", "--name-only", commit, "--", "book/*.ipynb")
-        changed = {
-            Path(name).name
-            for name in names.split()
-            if code(f"{commit}:{name}") != code(f"{commit}~:{name}")
-        }
-        if changed:
-            return changed
-    return set()
-
-
-def code(notebook: str) -> list[str]:
-    """The code of a notebook in git, cell by cell; none, where there is no such notebook."""
-    text = git("show", notebook) or '{"cells": []}'
-    cells = json.loads(text)["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-def git(*arguments: str) -> str:
-    """What git says, or nothing where it fails."""
-    command = ["git", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout

@@ -26,8 +26,6 @@ from companion.attention import (
 from tests.book.conftest import MATH_IS_SET, stop_clock
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 EXAMPLES = [
     "which-key-matches",
     "average-or-sample",

@@ -36,8 +36,6 @@ import companion
 from attention_course.data import numbers
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 EXAMPLE = "https://github.com/some-one/a-book"
 PUBLISHED = "https://some-one.github.io/a-book"
 IN_COLAB = f"{COLAB}/github/some-one/a-book/blob/main/book/"

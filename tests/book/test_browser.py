@@ -16,8 +16,6 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.book.conftest import KEYBOARD_REACHES_ALL, LIVE_IS_SHOWN, MATH_IS_SET
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 PAGES = sorted(
     path.relative_to(ROOT / "_build" / "html").as_posix()
     for path in ROOT.glob("_build/html/book/*.html")

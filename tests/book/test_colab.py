@@ -17,7 +17,7 @@ from stamp import setup_source
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
+pytestmark = pytest.mark.slow
 
 LOCKED = re.search(
     r"^torch==([\d.]+)", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE
@@ -208,10 +208,13 @@ def test_without_an_address_the_setup_cell_says_what_to_set(colab):
     assert not colab.has_companion()
 
 
-def test_notebook(changed, colab, repository):
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("book/*.ipynb")), ids=lambda path: path.stem
+)
+def test_notebook(path, colab, repository):
     if colab.has_companion():
         colab.remove_companion()
-    result = colab.execute(nbformat.read(changed, as_version=4), repository)
+    result = colab.execute(nbformat.read(path, as_version=4), repository)
     assert result.returncode == 0, result.stderr
     assert colab.has_companion()
     assert colab.versions() == KEPT

@@ -30,7 +30,8 @@ from stamp import COLAB
 from companion.visualization import explore_many
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
+pytestmark = pytest.mark.slow
+
 EXERCISES = re.compile(r"\d+ Exercises")  # the title of a section of every chapter
 
 RAW = re.compile(r"\\(?:frac|tag|begin|mathrm|alpha|sqrt|\(|\[)|\$\$")

@@ -10,8 +10,6 @@ from lxml.html import fromstring
 from attention_course.diagrams import Drawing
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 SVG = Drawing(60, 'An "arrow" & a <box>.').svg()
 PICTURE = '<img alt="a" src="../_images/a.svg"/>'
 LINKED = (

@@ -3,8 +3,6 @@
 import lxml.html
 import pytest
 
-pytestmark = pytest.mark.book
-
 VISIBLE = "rows => rows.map((row, index) => row.checkVisibility() ? index : -1).filter(index => index >= 0)"
 
 

@@ -6,8 +6,6 @@ from axe_playwright_python.sync_playwright import Axe
 
 from companion.visualization import explore, explore_many
 
-pytestmark = pytest.mark.book
-
 TOKENS = ["one", "two"]
 WEIGHTS = {"first": torch.eye(2), "second": torch.tensor([[0.4, 0.6], [0.9, 0.1]])}
 COLUMN = "head => getComputedStyle(head).backgroundColor.match(/[\\d.]+(?=\\))/)[0]"

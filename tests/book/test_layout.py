@@ -10,8 +10,6 @@ from tests.book.conftest import (
     TRAINING_IS_KNOWN,
 )
 
-pytestmark = pytest.mark.book
-
 PHONE = {"width": 390, "height": 844}
 BLOCKS = ".bd-article section section[id] > :not(section)"
 WAITING = """blocks => blocks.filter(

@@ -6,8 +6,6 @@ from light_styles import applies, used
 
 from tests.book.conftest import IMAGES_ARE_LOADED, MATH_IS_SET, TRAINING_IS_KNOWN
 
-pytestmark = pytest.mark.book
-
 SHEETS = [
     "styles/theme.css",
     "styles/pydata-sphinx-theme.css",

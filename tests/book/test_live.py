@@ -18,8 +18,6 @@ from attention_course.diagrams.translation import _right_words, speed_of_light
 from tests.book.conftest import LIVE_IS_SHOWN, stop_clock
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 STATIC = ROOT / "book" / "_static"
 BUDGET = 200_000  # bytes that the live page loads in addition to others, compressed
 SOME = 300

@@ -15,8 +15,6 @@ from stamp import repository_url, setup_source, stamp_source, with_setup
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 BOOK = ROOT / "book"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
 COLUMNS = 88  # of code fit beside the menus in a window of 1280 pixels
@@ -307,12 +305,14 @@ def without_times(path):
     return nbformat.writes(notebook)
 
 
-def test_two_runs_give_the_same_bytes_but_for_times(changed, tmp_path):
+@pytest.mark.slow
+@each_notebook
+def test_two_runs_give_the_same_bytes_but_for_times(path, tmp_path):
     folders = [tmp_path / "first", tmp_path / "second"]
     with ThreadPoolExecutor() as pool:
         results = list(
-            pool.map(lambda folder: generate(changed.stem, "--output", folder), folders)
+            pool.map(lambda folder: generate(path.stem, "--output", folder), folders)
         )
     assert not [result.stderr for result in results if result.returncode]
-    first, second = (without_times(folder / changed.name) for folder in folders)
+    first, second = (without_times(folder / path.name) for folder in folders)
     assert first == second

@@ -9,8 +9,6 @@ from stamp import repository_url
 from tests.book.conftest import MATH_IS_SET
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 PAGES = sorted(path.name for path in ROOT.glob("_build/html/book/*.html"))
 CHAPTERS = [name for name in PAGES if name[0].isdigit()]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

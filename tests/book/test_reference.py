@@ -8,8 +8,6 @@ from reference import short_names
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.book
-
 PAGES = sorted((ROOT / "book").glob("api*.md"))
 HEADING = re.compile(
     r"^## \[Chapter (\d+): (.*?)\]\((\d\d_\w+)\.ipynb\)$", re.MULTILINE

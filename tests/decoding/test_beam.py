@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from companion.decoding import DecoderStep, beam_search, greedy
@@ -18,7 +18,6 @@ from tests.decoding.toy_models import (
     assert_same,
     assert_true_to_the_model,
     at,
-    few,
     fixed_probabilities,
     length_of,
     lengths,
@@ -30,7 +29,6 @@ from tests.decoding.toy_models import (
 from tests.reference import searches, wu_2016
 
 
-@few
 @given(models, lengths, widths, penalties)
 @example(ToyModel(0, 3), 5, 6, 0.0)
 @example(ToyModel(0, 3), 1, 6, 0.0)  # wider than there are sentences
@@ -59,7 +57,6 @@ def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, pena
         assert (impossible.weights == 0).all()
 
 
-@few
 @given(models, lengths, widths, penalties)
 def test_tokens_log_probs_and_weights_belong_together(
     model, max_length, width, penalty
@@ -69,7 +66,6 @@ def test_tokens_log_probs_and_weights_belong_together(
         assert_true_to_the_model(model, row, at(found, row, rank))
 
 
-@few
 @given(models, lengths, widths, penalties)
 def test_sentences_are_distinct_and_ranked_by_their_score(
     model, max_length, width, penalty
@@ -91,7 +87,6 @@ def test_sentences_are_distinct_and_ranked_by_their_score(
         assert expected == sorted(expected, reverse=True)
 
 
-@few
 @given(models, lengths, widths, penalties)
 def test_beam_search_of_a_batch_is_that_of_each_sentence_alone(
     model, max_length, width, penalty
@@ -102,14 +97,12 @@ def test_beam_search_of_a_batch_is_that_of_each_sentence_alone(
         assert_same(at(together, slice(row, row + 1)), alone)
 
 
-@few
 @given(models, lengths)
 def test_a_beam_of_one_is_greedy(model, max_length):
     one = beam_search(model.step, model.start(), max_length, 1)
     assert_same(greedy(model.step, model.start(), max_length), at(one, slice(None), 0))
 
 
-@settings(deadline=None, max_examples=15, derandomize=True)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 4),
@@ -264,9 +257,6 @@ def test_coverage_needs_a_model_with_attention():
 
 
 # Coverage
-
-
-@settings(deadline=None, max_examples=15, derandomize=True)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 4),

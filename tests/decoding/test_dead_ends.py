@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from companion.decoding import DecoderStep, beam_search, greedy
@@ -143,10 +143,8 @@ tables = st.builds(
     st.sampled_from([math.nan, math.inf, -math.inf, 0.0]),
 )
 penalty_pairs = st.sampled_from([(0.0, 0.0), (0.7, 0.0), (0.0, 0.3), (1.0, 2.0)])
-often = settings(deadline=None, max_examples=250, derandomize=True)
 
 
-@often
 @given(tables, st.integers(1, 5), st.integers(1, 5), penalty_pairs)
 def test_what_a_plain_search_finds_is_found_and_the_other_sentences_are_named(
     model, max_length, width, penalties
@@ -170,7 +168,6 @@ def test_what_a_plain_search_finds_is_found_and_the_other_sentences_are_named(
     assert all(model.is_possible(*question) for question in model.asked)
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
 @given(seeds, st.integers(3, 4), st.integers(1, 3), penalty_pairs)
 def test_a_beam_as_wide_as_the_space_finds_every_possible_sentence(
     seed, vocabulary, max_length, penalties
@@ -201,7 +198,6 @@ def test_a_beam_as_wide_as_the_space_finds_every_possible_sentence(
         assert_found(at(found, 0), expected)
 
 
-@often
 @given(tables, st.integers(1, 4), st.integers(1, 4), penalty_pairs, st.data())
 def test_logits_that_are_no_number_are_an_error_of_the_sentence_asked_for_alone(
     model, max_length, width, penalties, data
@@ -227,7 +223,6 @@ def test_logits_that_are_no_number_are_an_error_of_the_sentence_asked_for_alone(
         assert torch.equal(before.tokens, after.tokens)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
 @given(tables, st.integers(1, 5))
 def test_width_1_dies_where_greedy_search_does_and_finds_what_it_finds(
     model, max_length

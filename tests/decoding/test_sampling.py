@@ -17,7 +17,6 @@ from tests.decoding.toy_models import (
     assert_same,
     assert_true_to_the_model,
     at,
-    few,
     length_of,
     lengths,
     models,
@@ -27,7 +26,6 @@ from tests.decoding.toy_models import (
 # Greedy search
 
 
-@few
 @given(models, lengths)
 def test_greedy_takes_the_most_probable_token_until_the_end(model, max_length):
     found = greedy(model.step, model.start(), max_length)
@@ -41,7 +39,6 @@ def test_greedy_takes_the_most_probable_token_until_the_end(model, max_length):
         assert_true_to_the_model(model, row, at(found, row))
 
 
-@few
 @given(models, lengths)
 def test_greedy_of_a_batch_is_that_of_each_sentence_alone(model, max_length):
     together = greedy(model.step, model.start(), max_length)
@@ -151,7 +148,6 @@ def test_an_impossible_token_stays_impossible_at_any_temperature():
     assert set(found.tokens[:, 0].tolist()) == {EOS, 3}
 
 
-@few
 @given(models, lengths, st.integers(0, 10**6))
 def test_samples_belong_to_the_model_and_repeat_with_the_seed(model, max_length, seed):
     found, again = (
@@ -168,7 +164,6 @@ def test_samples_belong_to_the_model_and_repeat_with_the_seed(model, max_length,
         assert_true_to_the_model(model, row, at(found, row))
 
 
-@few
 @given(
     models,
     lengths,

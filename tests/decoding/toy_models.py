@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from companion.decoding import DecoderStep
@@ -12,7 +11,6 @@ from companion.decoding import DecoderStep
 PAD, BOS, EOS = 0, 1, 2
 KEYS = 7
 SENTENCES = 3
-few = settings(deadline=None, max_examples=40, derandomize=True)
 
 
 class ToyModel:

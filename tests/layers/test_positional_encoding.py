@@ -3,7 +3,7 @@ import io
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from companion.layers import (
@@ -35,9 +35,6 @@ def words(length, batch=2, **kind):
 
 
 # The paper's numbers
-
-
-@settings(deadline=None, max_examples=30)
 @given(
     positions=st.lists(st.integers(0, 10**6), min_size=1, max_size=5),
     size=st.integers(1, 9),
@@ -119,9 +116,6 @@ def test_only_rows_that_were_used_learn():
 
 
 # The first position
-
-
-@settings(deadline=None, max_examples=20)
 @given(first=st.integers(0, 30), length=st.integers(1, 9))
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_is_a_piece_of_a_longer_sentence(kind, first, length):

@@ -1,8 +1,6 @@
 import pytest
 import torch
 from torch import nn
-from transformers import DynamicCache, LlamaConfig
-from transformers.models.llama import modeling_llama as llama
 
 from companion.attention import CausalAttention, Rotary, adjacent_pairs
 from companion.layers import NoPositionalEncoding, SwiGLU
@@ -10,11 +8,13 @@ from companion.models import FeedForward, LanguageModel, LlamaLayer
 from tests.tiny import close, doubles, spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("base", [10000.0, 500_000.0])
 def test_it_is_the_layer_of_transformers_with_copied_weights(groups, base):
     """In float64, outputs and the gradient of the input, over a text and step by step."""
-    config = LlamaConfig(
+    llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+    config = llama.LlamaConfig(
         hidden_size=32,
         num_attention_heads=4,
         num_key_value_heads=groups,
@@ -36,7 +36,7 @@ def test_it_is_the_layer_of_transformers_with_copied_weights(groups, base):
         torch.autograd.grad(found, a, wanted)[0],
         torch.autograd.grad(expected, b, wanted)[0],
     )
-    state, cache = ours.attention.start(a), DynamicCache(config=config)
+    state, cache = ours.attention.start(a), llama.DynamicCache(config=config)
     for n in range(9):
         step, state = ours.extend(a[:, n : n + 1], state)
         at = angles[:, n : n + 1]

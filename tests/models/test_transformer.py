@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -229,7 +229,6 @@ KINDS = {
 }
 
 
-@settings(deadline=None, max_examples=10)
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_in_pieces_of_any_length_give_the_logits_of_one_pass(kind, lengths):

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
@@ -17,7 +17,6 @@ from companion.attention.kernels.merging import (
 )
 from companion.attention.kernels.tiling import StridedTiles, Tiles, WindowTiles
 
-few = settings(deadline=None, max_examples=40)
 sizes = st.integers(1, 6)
 PATHS = ["kernel", "definition"]
 
@@ -198,9 +197,6 @@ def test_the_logarithm_is_at_least_in_single_precision(path, dtype):
 
 
 # Groups
-
-
-@few
 @given(sizes, sizes, st.integers(0, 3), st.sampled_from(PATHS))
 def test_two_groups_are_one_softmax_forward_and_backward(left, right, masked, path):
     """``masked``: query 0 attends to no key of the first group (1), the second (2), or both (3)."""

@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.profiler import profile
 
@@ -18,7 +18,6 @@ from companion.attention.kernels.tiling import (
 )
 from companion.attention.masks import atrous, causal, intersection, local, same_block
 
-few = settings(deadline=None, max_examples=60)
 sizes = st.integers(1, 40)
 CUTS = {  # of 17 positions: those that each tile holds
     "apart": (WindowTiles(2, 3, 5, 3), [[2, 3, 4], [7, 8, 9], [12, 13, 14]]),
@@ -140,9 +139,6 @@ def test_one_tile_is_written_at_once():
 
 
 # Tiles of a local pattern
-
-
-@few
 @given(
     sizes,
     sizes,
@@ -206,9 +202,6 @@ def test_queries_whose_neighbours_all_exist_are_in_blocks_from_the_first_on():
 
 
 # Tiles of an atrous pattern
-
-
-@few
 @given(sizes, sizes, st.integers(1, 90))
 def test_classes_hold_each_query_once_and_its_class_once(queries, more, rate):
     keys = queries + more - 1
@@ -233,9 +226,6 @@ def test_classes_of_one_size_are_computed_at_once(queries, keys, rate, number):
 
 
 # Masks
-
-
-@few
 @given(
     sizes,
     sizes,

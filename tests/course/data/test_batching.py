@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_course.data import Batches, in_order
@@ -24,7 +24,6 @@ def test_a_batch_is_padded_and_the_target_runs_from_bos_to_eos():
     assert batch.source.dtype == batch.target.dtype == torch.int64
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 110), st.integers(0, 3), st.integers(0, 5))
 def test_every_pair_occurs_once_per_epoch(count, batch_size, seed, epoch):
     batches = Batches(PAIRS[:count], batch_size, seed)

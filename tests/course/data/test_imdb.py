@@ -334,10 +334,8 @@ def test_the_original_is_downloaded(tmp_path, monkeypatch):
     assert (tmp_path / "cache" / "aclImdb_v1.tar.gz").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.skipif(
-    "COMPANION_DATA" not in os.environ, reason="COMPANION_DATA is not set"
-)
 @pytest.mark.parametrize(
     ("split", "checksum"), [("train", "a6df9f28193bf3ee"), ("test", "48dcde204319e88f")]
 )

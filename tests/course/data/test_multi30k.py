@@ -1,6 +1,5 @@
 import gzip
 import hashlib
-import os
 import socket
 
 import pytest
@@ -8,6 +7,8 @@ import pytest
 from attention_course.data import download, multi30k
 from attention_course.data.multi30k import load, load_pairs, tokenize
 from attention_course.data.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -156,9 +157,6 @@ def test_a_line_without_a_word_is_named(write, text, line):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(
-    "COMPANION_DATA" not in os.environ, reason="COMPANION_DATA is not set"
-)
 class TestRealData:
     def test_every_file_is_the_original(self):
         lines = {

@@ -2,7 +2,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from num2words import num2words
 
@@ -24,7 +24,6 @@ def said(number, language):
     )
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.integers(1, 12).flatmap(lambda digits: st.integers(1, 10**digits - 1)))
 @example(1_000_000_005)
 @example(80_000_080)

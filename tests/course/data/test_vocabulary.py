@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_course.data import (
@@ -47,7 +47,6 @@ def test_a_word_spelt_like_a_special_token_is_unknown():
     assert Vocabulary(["a"]).encode(["a", *SPECIAL, "a"]) == [4, UNK, UNK, UNK, UNK, 4]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(words, max_size=6), min_size=1, max_size=6))
 def test_decoding_undoes_encoding(sentences):
     vocabulary = Vocabulary.of(sentences)

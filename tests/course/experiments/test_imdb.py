@@ -25,6 +25,8 @@ from attention_course.experiments.reviews import (
 )
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 
+pytestmark = pytest.mark.slow
+
 OPINIONS = {"pos": ["superb", "moving", "funny"], "neg": ["awful", "boring", "stale"]}
 FILLERS = ["a", "film", "plot", "the", "it's", "actor"]
 IN_A_CLASS = 60

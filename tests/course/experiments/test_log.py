@@ -6,6 +6,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from attention_course.experiments.log import TensorBoard
 
+pytestmark = pytest.mark.slow
+
 
 def points(folder, name):
     """The curve as TensorBoard shows it: steps and figures."""

@@ -25,6 +25,8 @@ from attention_course.training.checkpoint import read
 from companion.losses import Loss
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 
+pytestmark = pytest.mark.slow
+
 WORDS = {
     "hund": "dog",
     "katze": "cat",
@@ -173,9 +175,6 @@ def test_killed_and_resumed_it_ends_with_the_same_numbers(tmp_path, synthetic):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(
-    "COMPANION_DATA" not in os.environ, reason="COMPANION_DATA is not set"
-)
 def test_killed_and_resumed_on_real_sentences(tmp_path):
     killed_and_resumed_equals_uninterrupted(
         tmp_path, {}, steps=200, more="--sentences 60"
@@ -291,9 +290,6 @@ def test_the_beams_translations_are_left_as_text(tmp_path, synthetic):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(
-    "COMPANION_DATA" not in os.environ, reason="COMPANION_DATA is not set"
-)
 def test_the_setting_is_that_of_the_tutorials():
     corpus = load_corpus(None)
     assert (len(corpus.source), len(corpus.target)) == (7853, 5893)

@@ -12,6 +12,8 @@ from companion.attention import record_weights
 from companion.decoding import greedy
 from tests.tiny import ATTENTIVE, MODELS, close
 
+pytestmark = pytest.mark.slow
+
 
 def words(count, longest=3):
     return ["x" * longest, *["y"] * (count - 1)]
