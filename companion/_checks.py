@@ -5,7 +5,7 @@ docstring names no other.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -73,28 +73,6 @@ def check_at_least_zero(**numbers: float) -> None:
     for name, number in numbers.items():
         if not 0 <= number < math.inf:
             raise ValueError(f"{name} must be finite and at least 0, not {number}")
-
-
-def check_fraction(fraction: float) -> None:
-    """Refuse what is not a number (TypeError), or not between 0 and 1."""
-    check_real(fraction=fraction)
-    if not 0 < fraction < 1:
-        raise ValueError(f"fraction must lie between 0 and 1, but is {fraction}")
-
-
-def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
-    """Refuse a value that is none of the choices, and list them."""
-    possible = list(choices)
-    if value not in possible:
-        listed = ", ".join(map(repr, possible))
-        raise ValueError(f"{name} must be one of {listed}, not {value!r}")
-
-
-def check_seed(seed: int) -> None:
-    """Refuse a seed that is not an integer (TypeError) or is negative."""
-    check_integers(seed=seed)
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, not {seed}")
 
 
 # Attention: inputs and masks
@@ -906,28 +884,6 @@ def check_same_shape(**tensors: Tensor) -> None:
 def check_weight(name: str, weight: float) -> None:
     """Refuse a weight of a term of a loss that is below 0 or not finite."""
     check_at_least_zero(**{f"the weight of the {name}": weight})
-
-
-def check_smoothing(epsilon: float) -> None:
-    """Refuse a weight of the uniform distribution below 0, or not below 1."""
-    check_real(epsilon=epsilon)
-    if not 0 <= epsilon < 1:
-        raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
-
-
-def check_clip(clip: float) -> None:
-    """Refuse a maximum gradient norm that is not above 0; infinity is allowed."""
-    check_real(clip=clip)
-    if not clip > 0:
-        raise ValueError(f"clip must be above 0, not {clip}")
-
-
-def check_warmup(warmup: int, steps: int) -> None:
-    """Refuse a training of no steps, or a warm-up that does not fit into it."""
-    check_positive(steps=steps)
-    check_integers(warmup=warmup)
-    if not 1 <= warmup <= steps:
-        raise ValueError(f"the warm-up must take 1 to {steps} steps, not {warmup}")
 
 
 # Extras

@@ -24,15 +24,6 @@ class Source:
 def show_source(*objects: Any) -> Source:
     """The source of classes, functions or methods, with docstrings and comments.
 
-    Args:
-        objects: what to show, in this order.
-
-    Raises:
-        TypeError: nothing is given, or something that has no Python source, such as an
-            instance.
-        OSError: the source cannot be found, as that of code typed into plain Python or
-            made by ``exec``.
-
     Example:
         >>> print(str(show_source(show_source))[:15])
         def show_source

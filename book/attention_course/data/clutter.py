@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_course.data.scenes import Digits
-from companion._checks import check_integers, check_positive, check_seed
 
 #: Regions along each side of a picture, and pixels along each side of a region.
 SIDE = 8
@@ -34,21 +33,8 @@ def large_pictures(
     """Random pictures of one digit among clutter.
 
     Args:
-        digits: the digits to choose from, and to shuffle.
-        count: the number of pictures.
-        seed: for all random choices; at least 0.
         clutter: the number of regions with clutter, at most 63.
-
-    Raises:
-        TypeError: a count or the seed is not an integer.
-        ValueError: the count is below 1, there are no digits, the clutter does not fit
-            beside the digit, or the seed is negative.
     """
-    check_positive(count=count)
-    check_integers(clutter=clutter)
-    check_seed(seed)
-    if not len(digits.labels):
-        raise ValueError("there are no digits to make pictures of")
     if not 0 <= clutter < _REGIONS:
         raise ValueError(f"clutter takes from 0 to 63 regions, not {clutter}")
     generator = torch.Generator().manual_seed(seed)

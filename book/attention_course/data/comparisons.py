@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 from attention_course.data.numbers import Pair, english_words, french_words
-from companion._checks import check_integers, check_seed
 
 #: Numbers of two words in English, such as "twenty-one".
 TWO_WORDS = tuple(10 * tens + units for tens in range(2, 10) for units in range(1, 10))
@@ -37,12 +36,7 @@ def larger(seed: int) -> list[Pair]:
     The numbers are the 72 that have two words, twenty-one to ninety-nine. Every pair of
     them occurs once, in random order, so that a source has five words, the third of
     which is always "or". ``Pair.number`` is the larger number.
-
-    Raises:
-        TypeError: the seed is not an integer.
-        ValueError: the seed is negative.
     """
-    check_seed(seed)
     generator = random.Random(seed)
     two_numbers = list(combinations(TWO_WORDS, 2))
     generator.shuffle(two_numbers)
@@ -61,14 +55,7 @@ def shared(count: int, size: int, seed: int) -> list[Mixed]:
     in the others none does. The numbers are the 20 that are one word in both languages,
     a different one in each. Every word is equally frequent in both kinds of sources, so
     that no single word reveals the label.
-
-    Raises:
-        TypeError: the count, the size or the seed is not an integer.
-        ValueError: the count is not between 1 and 100,000, the size is not between 2
-            and 10, or the seed is negative.
     """
-    check_integers(count=count, size=size)
-    check_seed(seed)
     if not 0 < count <= _MOST:
         raise ValueError(f"count must be between 1 and {_MOST:,}, not {count}")
     if not 1 < size <= len(ONE_WORD) // 2:

@@ -17,8 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from companion._checks import check_fraction, check_positive, check_seed
-
 _STDLIB = "python"
 #: The libraries, including Python itself.
 LIBRARIES = (_STDLIB, "numpy", "torch", "matplotlib")
@@ -78,12 +76,7 @@ def documents(
     Only docstrings of at least 20 words in at least two sentences are kept, without
     duplicates within a library. Files are read in a fixed random order, and no more than
     are needed, so that the same version of a library always gives the same documents.
-
-    Raises:
-        TypeError: the count is not an integer.
-        ValueError: it is below 1, or a library is not installed as a folder of files.
     """
-    check_positive(count=count)
     return [
         document
         for library in libraries
@@ -116,17 +109,8 @@ def split(
     """Training documents, and test documents of other files.
 
     Args:
-        documents: the documents to split.
         fraction: the part of each library's files to test with.
-        seed: for the choice of the test files; at least 0.
-
-    Raises:
-        TypeError: the fraction is not a number, or the seed not an integer.
-        ValueError: the fraction is not between 0 and 1, or leaves one side without a
-            file of some library, or the seed is negative.
     """
-    check_fraction(fraction)
-    check_seed(seed)
     generator = random.Random(seed)
     test_files: set[tuple[str, str]] = set()
     for library in sorted({document.library for document in documents}):

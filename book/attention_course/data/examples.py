@@ -7,8 +7,6 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
-from companion._checks import check_integers, check_positive, check_seed
-
 
 class Labelled(NamedTuple):
     """What a classifier is called with, ``model(*inputs)``, and each example's label."""
@@ -29,15 +27,8 @@ class Shuffled:
     ``batches[step]``.
 
     Args:
-        examples: the examples, of any kind.
         collate: makes a batch of a list of examples.
         batch_size: examples in a batch; the last one of an epoch may have fewer.
-        seed: for the shuffling; at least 0.
-
-    Raises:
-        TypeError: the batch size or the seed is not an integer.
-        ValueError: there are no examples, the batch size is below 1, or the seed is
-            negative.
 
     Example:
         >>> batches = Shuffled("abcde", "".join, batch_size=2, seed=0)
@@ -50,8 +41,6 @@ class Shuffled:
     def __init__(
         self, examples: Sequence[Any], collate: Collate, batch_size: int, seed: int
     ):
-        check_batches(examples, batch_size)
-        check_seed(seed)
         self.examples, self.collate = examples, collate
         self.batch_size, self.seed = batch_size, seed
         #: the number of batches that hold each example once
@@ -59,13 +48,7 @@ class Shuffled:
         self._epoch, self._batches = -1, list[np.ndarray]()
 
     def __getitem__(self, step: int) -> Any:
-        """The batch of this step, counted from 0 over all epochs.
-
-        Raises:
-            TypeError: the step is not an integer.
-            IndexError: the step is negative.
-        """
-        check_integers(step=step)
+        """The batch of this step, counted from 0 over all epochs."""
         if step < 0:
             raise IndexError(f"steps count from 0: there is no batch {step}")
         epoch, position = divmod(step, self.steps_in_epoch)
@@ -85,19 +68,13 @@ def batches_in_order(
     """Every example once, in the given order, in batches.
 
     Args:
-        examples: the examples, of any kind.
         collate: makes a batch of a list of examples.
         batch_size: examples in a batch; the last one may have fewer.
-
-    Raises:
-        TypeError: the batch size is not an integer.
-        ValueError: there are no examples, or the batch size is below 1.
 
     Example:
         >>> list(batches_in_order("abcde", "".join, 2))
         ['ab', 'cd', 'e']
     """
-    check_batches(examples, batch_size)
     for first in range(0, len(examples), batch_size):
         yield collate(list(examples[first : first + batch_size]))
 
@@ -105,10 +82,3 @@ def batches_in_order(
 def cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
     """The rows in chunks of ``size``; the last may be shorter."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
-def check_batches(examples: Sequence[Any], batch_size: int) -> None:
-    """Refuse no examples, and a batch size that is not an integer of at least 1."""
-    if not len(examples):
-        raise ValueError("there are no examples to make batches of")
-    check_positive(batch_size=batch_size)

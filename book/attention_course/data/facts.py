@@ -18,13 +18,7 @@ from datetime import date
 from itertools import product
 from typing import NamedTuple
 
-from companion._checks import (
-    check_fraction,
-    check_integers,
-    check_positive,
-    check_seed,
-    needs_extra,
-)
+from companion._checks import needs_extra
 
 with needs_extra("book"):
     from babel import Locale
@@ -101,17 +95,8 @@ def split(
     facts: a pair that never occurred in training would give the answer away.
 
     Args:
-        known: the facts to split.
         fraction: the part of the territories to test with.
-        seed: for the choice of the test territories; at least 0.
-
-    Raises:
-        TypeError: the fraction is not a number, or the seed not an integer.
-        ValueError: the fraction is not between 0 and 1, no question can be asked on one
-            of the sides, or the seed is negative.
     """
-    check_fraction(fraction)
-    check_seed(seed)
     usable = list(_squares(known, known))
     territories = sorted({fact.territory for fact in usable})
     chosen = random.Random(seed).sample(territories, round(fraction * len(territories)))
@@ -146,18 +131,8 @@ def questions(
     alone. Each marker occurs twice.
 
     Args:
-        about: the facts to ask about.
         others: the facts for the other three corners of the square.
-        count: the number of questions.
-        seed: for all random choices; at least 0.
-
-    Raises:
-        TypeError: the count or the seed is not an integer.
-        ValueError: the count is below 1, there is no such square, or the seed is
-            negative.
     """
-    check_positive(count=count)
-    check_seed(seed)
     squares = _squares(about, others)
     if not squares:
         raise ValueError(
@@ -178,20 +153,10 @@ def widespread(known: Sequence[Fact], count: int) -> list[Fact]:
 
     Languages whose name has more than one word, in English or in French, are left out.
 
-    Args:
-        known: the facts to choose from.
-        count: the number of languages.
-
-    Raises:
-        TypeError: the count is not an integer.
-        ValueError: it is below 1, there are not as many languages, or one has no name
-            in English or in French.
-
     Example:
         >>> sorted({fact.language for fact in widespread(facts(), 4)})
         ['ar', 'en', 'es', 'fr']
     """
-    check_positive(count=count)
     spoken = defaultdict[str, set[str]](set)
     for fact in known:
         if _has_one_word(fact.language):
@@ -216,26 +181,12 @@ def lists(
         about: the facts, whose languages have names of one word and are spoken in at
             least four territories each, as those of :func:`widespread`.
         lengths: the numbers of languages that a question may list, all equally likely.
-        count: the number of questions.
-        seed: for all random choices; at least 0.
-
-    Raises:
-        TypeError: the count, the seed or a length is not an integer.
-        ValueError: the count is below 1, the seed is negative, there is no length or one
-            below 1, there are too few languages or territories, or the name of a
-            language is missing or has several words.
 
     Example:
         >>> (asked,) = lists(widespread(facts(), 8), [3], count=1, seed=0)
         >>> len(asked.question)
         9
     """
-    check_positive(count=count)
-    check_seed(seed)
-    if not lengths:
-        raise ValueError("lengths is empty: give the number of languages of a list")
-    for length in lengths:
-        check_integers(**{"each of lengths": length})
     spoken = defaultdict[str, list[Fact]](list)
     for fact in about:
         spoken[fact.language].append(fact)
@@ -373,14 +324,8 @@ def _has_one_word(language: str) -> bool:
 
 
 def _language(locale: Locale, language: str) -> list[str]:
-    """The words of a language's name in lower case.
-
-    Raises:
-        ValueError: it has no name.
-    """
-    if not (name := locale.languages.get(language)):
-        raise ValueError(f"{language!r} has no name as a language in {locale.language}")
-    return _words(name)
+    """The words of a language's name in lower case."""
+    return _words(locale.languages[language])
 
 
 def _names(locale: Locale, currency: str, language: str) -> list[list[str]]:

@@ -76,10 +76,6 @@ def load(split: str) -> list[Review]:
 
     Each number belongs to a negative and to a positive review, which follow each other,
     so that any first part of even length is balanced.
-
-    Raises:
-        ValueError: there is no such split.
-        FileNotFoundError, ConnectionError, ValueError: as :func:`archive`.
     """
     if split not in SPLITS:
         raise ValueError(

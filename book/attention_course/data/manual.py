@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from pydoc_data.topics import topics
 
-from companion._checks import check_positive
-
 
 def texts() -> list[str]:
     """The articles of Python's ``help()``, sorted by their names, each on one line."""
@@ -14,15 +12,10 @@ def texts() -> list[str]:
 def passages(texts: Iterable[str], length: int) -> list[str]:
     """The texts cut into passages of ``length`` characters; shorter remainders are dropped.
 
-    Raises:
-        TypeError: the length is not an integer.
-        ValueError: it is below 1.
-
     Example:
         >>> passages(["abcdefg", "hij"], 3)
         ['abc', 'def', 'hij']
     """
-    check_positive(length=length)
     return [
         text[first : first + length]
         for text in texts

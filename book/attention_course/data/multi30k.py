@@ -58,12 +58,7 @@ def load(split: str, language: str) -> list[str]:
 
 
 def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
-    """The sentences of a split in two languages, as (source, target) pairs.
-
-    Raises:
-        ValueError: the two files have different numbers of lines.
-        FileNotFoundError, ConnectionError: as :func:`load`.
-    """
+    """The sentences of a split in two languages, as (source, target) pairs."""
     sentences, translations = load(split, source), load(split, target)
     if len(sentences) != len(translations):
         raise ValueError(

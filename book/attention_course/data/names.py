@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from attention_course.data.docstrings import Document
-from companion._checks import check_seed
 
 LONGEST = 25  #: the most words of a description
 
@@ -31,12 +30,7 @@ def name_pairs(documents: Sequence[Document], seed: int) -> list[NamePair]:
     name in their file. A name that some document has with the same description does not
     count as another. Half of the pairs belong together, so that guessing is right half
     of the time.
-
-    Raises:
-        TypeError: the seed is not an integer.
-        ValueError: no file has two names, or the seed is negative.
     """
-    check_seed(seed)
     own = {(document.name, document.words[:LONGEST]) for document in documents}
     by_file: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for document in documents:

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from companion._checks import (
-    check_fraction,
-    check_integers,
-    check_positive,
-    check_seed,
-    needs_extra,
-)
+from companion._checks import needs_extra
 
 with needs_extra("book"):
     from num2words import num2words
@@ -37,10 +31,6 @@ class Pair(NamedTuple):
 def english_words(number: int) -> tuple[str, ...]:
     """The English words of a number, without hyphens and commas.
 
-    Raises:
-        TypeError: the number is not an integer.
-        ValueError: it is not between 1 and 999,999,999,999.
-
     Example:
         >>> english_words(97)
         ('ninety', 'seven')
@@ -55,10 +45,6 @@ def english_words(number: int) -> tuple[str, ...]:
 def french_words(number: int) -> tuple[str, ...]:
     """The French words of a number, without hyphens.
 
-    Raises:
-        TypeError: the number is not an integer.
-        ValueError: it is not between 1 and 999,999,999,999.
-
     Example:
         >>> french_words(97)
         ('quatre', 'vingt', 'dix', 'sept')
@@ -69,15 +55,10 @@ def french_words(number: int) -> tuple[str, ...]:
 def german_characters(number: int) -> tuple[str, ...]:
     """The letters of a German number word.
 
-    Raises:
-        TypeError: the number is not an integer.
-        ValueError: it is not between 1 and 999,999,999,999.
-
     Example:
         >>> "".join(german_characters(23))
         'dreiundzwanzig'
     """
-    _check_number(number)
     return tuple(_spoken(number, "de"))
 
 
@@ -87,13 +68,7 @@ def french_pairs(count: int, seed: int) -> list[Pair]:
     There are few short numbers, so that they occur repeatedly; :func:`split` keeps
     repetitions on one side. Among the numbers of one length, those of up to 3, 6, 9 and
     12 digits are sampled with equal probability, where they exist.
-
-    Raises:
-        TypeError: the count or the seed is not an integer.
-        ValueError: the count is below 1, or the seed negative.
     """
-    check_positive(count=count)
-    check_seed(seed)
     generator = random.Random(seed)
     lengths = [1 + i % LONGEST_FRENCH for i in range(count)]
     generator.shuffle(lengths)
@@ -109,13 +84,7 @@ def german_pairs(count: int, seed: int) -> list[Pair]:
     The numbers of 1, 2, 3 and 4 digits are sampled in the proportions 1 : 2 : 3 : 4. If
     all numbers had the same probability, 99 % would have three digits or more, and short
     words would not be learned.
-
-    Raises:
-        TypeError: the count or the seed is not an integer.
-        ValueError: the count is below 1, or the seed negative.
     """
-    check_positive(count=count)
-    check_seed(seed)
     generator = random.Random(seed)
     digits = generator.choices((1, 2, 3, 4), weights=(1, 2, 3, 4), k=count)
     numbers = [generator.randrange(10 ** (d - 1), 10**d) for d in digits]
@@ -133,18 +102,9 @@ def split(
     Every number is in one of the sets only. Training pairs may repeat, the others do not.
 
     Args:
-        pairs: the pairs to split.
         fraction: of the different numbers of each target length, the part to hold out,
             half of it for validation and half for testing.
-        seed: for the choice of the numbers to hold out; at least 0.
-
-    Raises:
-        TypeError: the fraction is not a number, or the seed not an integer.
-        ValueError: the fraction is not between 0 and 1, or so small that there would be
-            no validation or no test pair, or the seed is negative.
     """
-    check_fraction(fraction)
-    check_seed(seed)
     by_length: dict[int, dict[int, Pair]] = defaultdict(dict)
     for pair in pairs:
         by_length[len(pair.target)][pair.number] = pair
@@ -178,15 +138,10 @@ def _words(number: int, language: str) -> tuple[str, ...]:
 
 def _words_by_thousands(number: int, language: str) -> tuple[str, ...]:
     """The words of a number, group by group of three digits, of which few are different."""
-    _check_number(number)
-    parts = (number // 1000**group % 1000 * 1000**group for group in (3, 2, 1, 0))
-    return tuple(word for part in parts if part for word in _words(part, language))
-
-
-def _check_number(number: int) -> None:
-    check_integers(number=number)
     if not 1 <= number <= LARGEST:
         raise ValueError(f"{number} is not between 1 and {LARGEST:,}")
+    parts = (number // 1000**group % 1000 * 1000**group for group in (3, 2, 1, 0))
+    return tuple(word for part in parts if part for word in _words(part, language))
 
 
 @cache

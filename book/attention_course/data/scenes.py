@@ -14,13 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from companion._checks import (
-    check_fraction,
-    check_integers,
-    check_positive,
-    check_seed,
-    needs_extra,
-)
+from companion._checks import needs_extra
 
 #: The names of the digits, in their order.
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -73,18 +67,9 @@ def split(digits: Digits, fraction: float, seed: int) -> tuple[Digits, Digits, D
     Every image is in one of the sets only.
 
     Args:
-        digits: the digits to split.
         fraction: of the images of each digit, the part to hold out, half of it for
             validation and half for testing.
-        seed: for the choice of the images to hold out; at least 0.
-
-    Raises:
-        TypeError: the fraction is not a number, or the seed not an integer.
-        ValueError: the fraction is not between 0 and 1, or leaves one of the sets
-            without images of some digit, or the seed is negative.
     """
-    check_fraction(fraction)
-    check_seed(seed)
     generator = np.random.default_rng(seed)
     train, validation, test = [], [], []
     for label in np.unique(digits.labels):
@@ -113,22 +98,9 @@ def sample_scenes(
     """Random scenes; every number of digits from smallest to largest is equally likely.
 
     Args:
-        digits: the digits to choose from.
-        count: the number of scenes.
-        seed: for all random choices; at least 0.
         smallest: the fewest digits in a scene.
         largest: the most digits in a scene, at most 9.
-
-    Raises:
-        TypeError: a count or the seed is not an integer.
-        ValueError: the count is below 1, there are no digits, the numbers of digits do
-            not fit the nine cells, or the seed is negative.
     """
-    check_positive(count=count)
-    check_integers(smallest=smallest, largest=largest)
-    check_seed(seed)
-    if not len(digits.labels):
-        raise ValueError("there are no digits to make scenes of")
     if not 1 <= smallest <= largest <= GRID**2:
         raise ValueError(
             f"a scene has from 1 to {GRID**2} digits, not {smallest} to {largest}"
@@ -171,9 +143,6 @@ def _caption(rows: Iterable[int], labels: Iterable[int]) -> tuple[str, ...]:
 def box_of_each_word(caption: Iterable[str], boxes: Iterable[Box]) -> list[Box | None]:
     """For each word the box of the digit that it names; ``None`` for other words.
 
-    Raises:
-        ValueError: the caption does not name as many digits as there are boxes.
-
     Example:
         >>> box_of_each_word(["below", "one"], [Box(1, 1, 9, 9)])
         [None, Box(top=1, left=1, bottom=9, right=9)]
@@ -198,18 +167,12 @@ def weight_inside(
 
     Args:
         weights: over the regions of a square grid on the canvas, ``(*b, k)``, row by row.
-        box: the box.
         margin: by how many pixels the box is enlarged on each side.
-
-    Raises:
-        TypeError: the margin is not an integer.
-        ValueError: the weights do not belong to a square grid that divides the canvas.
 
     Example:
         >>> weight_inside(torch.full((64,), 1 / 64), Box(1, 2, 9, 10))
         tensor(0.0625)
     """
-    check_integers(margin=margin)
     side = math.isqrt(weights.shape[-1])
     if not side or side**2 != weights.shape[-1] or CANVAS % side:
         raise ValueError(

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from companion._checks import check_positive
-
 #: The ids of padding, of the start and the end of a sentence, and of unknown tokens.
 PAD, BOS, EOS, UNK = range(4)
 #: The special tokens, in the order of their ids.
@@ -21,9 +19,6 @@ class Vocabulary:
 
     Args:
         tokens: all other tokens, in the order of their ids.
-
-    Raises:
-        ValueError: a token is listed twice.
 
     Example:
         >>> vocabulary = Vocabulary.of([["a", "rose", "is", "a", "rose"]])
@@ -52,12 +47,7 @@ class Vocabulary:
         """The tokens that occur at least ``minimum_frequency`` times.
 
         They are sorted by frequency, most frequent first, then alphabetically.
-
-        Raises:
-            TypeError: the minimum frequency is not an integer.
-            ValueError: it is below 1.
         """
-        check_positive(minimum_frequency=minimum_frequency)
         counts = Counter(token for sentence in sentences for token in sentence)
         kept = [
             token
@@ -80,11 +70,7 @@ class Vocabulary:
         ]
 
     def decode(self, ids: Iterable[SupportsInt]) -> list[str]:
-        """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding.
-
-        Raises:
-            ValueError: an id is outside the vocabulary.
-        """
+        """The tokens of a sentence up to its ``<eos>``, without ``<bos>`` and padding."""
         sentence = []
         for index in map(int, ids):
             if not 0 <= index < len(self):
@@ -100,13 +86,6 @@ class Vocabulary:
 
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
     """The sequences as the rows of one tensor, padded to the length of the longest.
-
-    Args:
-        sequences: the token ids of each row.
-
-    Raises:
-        TypeError: an id is not an integer.
-        ValueError: there are no sequences.
 
     Example:
         >>> pad([[7], [5, 6, 2]])
@@ -127,13 +106,6 @@ def pad_documents(documents: Sequence[Sequence[Sequence[int]]]) -> Int[Tensor, "
     """Documents of sentences in one tensor.
 
     It is padded to the largest number of sentences and the longest sentence.
-
-    Args:
-        documents: the token ids of each sentence of each document.
-
-    Raises:
-        TypeError: an id is not an integer.
-        ValueError: there are no documents, or no sentence in any of them.
 
     Example:
         >>> pad_documents([[[5, 6], [7]], [[8]]]).tolist()

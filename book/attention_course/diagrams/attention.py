@@ -76,12 +76,7 @@ _COLUMNS, _ENTRY = (48, 176, 240, 304, 432), 68  # of a lookup: centres, width o
 
 
 def lookup() -> Drawing:
-    """A query among four keys in the plane: scores, weights, and the average of the values.
-
-    Example:
-        >>> lookup().height
-        272
-    """
+    """A query among four keys in the plane: scores, weights, and the average of the values."""
     drawing = Drawing(
         272,
         "Attention in three steps. Score: a query, drawn as an arrow in the plane, is"
@@ -105,12 +100,7 @@ def lookup() -> Drawing:
 
 
 def hard_and_soft_lookup() -> Drawing:
-    """A lookup in a dictionary, by equality, above one by attention, by similarity.
-
-    Example:
-        >>> hard_and_soft_lookup().height
-        352
-    """
+    """A lookup in a dictionary, by equality, above one by attention, by similarity."""
     drawing = Drawing(
         352,
         "Two lookups among three keys with their values. In a dictionary the query Lima"
@@ -232,12 +222,7 @@ def _average(
 
 
 def kinds() -> Drawing:
-    """The map of the kinds of attention: what each mechanism of the book changes.
-
-    Example:
-        >>> kinds().height
-        708
-    """
+    """The map of the kinds of attention: what each mechanism of the book changes."""
     drawing = Drawing(
         708,
         "A map of attention. Queries, keys and values enter. The keys are scored for each"

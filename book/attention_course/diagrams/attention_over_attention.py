@@ -46,10 +46,6 @@ def architecture() -> Drawing:
     """The two softmaxes of the scores, their product, and the answer's probability.
 
     Source: Cui et al. 2017, figure 1, redrawn with an example in numbers.
-
-    Example:
-        >>> architecture().height
-        566
     """
     example = _example()
     probability = sum(_weights_of(_ANSWER, example.weights))
@@ -157,12 +153,7 @@ def _weights_of(word: str, weights: Sequence[float]) -> list[float]:
 
 
 def readers() -> Drawing:
-    """The three readers: one query, or one for each word of the question.
-
-    Example:
-        >>> readers().height
-        330
-    """
+    """The three readers: one query, or one for each word of the question."""
     example = _example()
     drawing = Drawing(
         330,
@@ -224,10 +215,6 @@ def pointer_sum() -> Drawing:
     """The weights of a word that occurs twice are added.
 
     Source: Kadlec et al. 2016, section 3.
-
-    Example:
-        >>> pointer_sum().height
-        292
     """
     weights = _example().weights
     terms = [f"{weight:.2f}" for weight in _weights_of(_ANSWER, weights)]

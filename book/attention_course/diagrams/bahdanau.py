@@ -25,10 +25,6 @@ def architecture() -> Drawing:
     """A bidirectional encoder, and a decoder step that attends to all its states.
 
     Source: Bahdanau et al. 2015, figure 1, redrawn, with the output of appendix A.2.2.
-
-    Example:
-        >>> architecture().height
-        436
     """
     drawing = Drawing(
         436,
@@ -96,10 +92,6 @@ def additive_network() -> Drawing:
     """The network with one hidden layer that scores a query and a key.
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
-
-    Example:
-        >>> additive_network().height
-        190
     """
     drawing = Drawing(
         190,
@@ -135,12 +127,7 @@ def additive_network() -> Drawing:
 
 
 def circle() -> Drawing:
-    """The order of the computations of one step, which goes from state to state.
-
-    Example:
-        >>> circle().height
-        288
-    """
+    """The order of the computations of one step, which goes from state to state."""
     drawing = Drawing(
         288,
         "The order of one decoder step. The state s_{i−1} is compared with every"
@@ -177,10 +164,6 @@ def location_sensitive() -> Drawing:
     """Scores that also depend on where the decoder attended at the previous step.
 
     Source: Chorowski et al. 2015, equations 8 and 9.
-
-    Example:
-        >>> location_sensitive().height
-        370
     """
     drawing = Drawing(
         370,

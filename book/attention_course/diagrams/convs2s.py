@@ -16,12 +16,7 @@ _LEVEL = 46  # from one block to the next
 
 
 def receptive_field() -> Drawing:
-    """The words that one state depends on, in the encoder and in the decoder.
-
-    Example:
-        >>> receptive_field().height
-        478
-    """
+    """The words that one state depends on, in the encoder and in the decoder."""
     drawing = Drawing(
         478,
         f"Two stacks of {_BLOCKS} convolutions of width {_WIDTH}. One state of the"
@@ -86,10 +81,6 @@ def glu() -> Drawing:
     """A block of the decoder: a convolution, a gated linear unit, a residual connection.
 
     Source: Gehring et al. 2017, section 3.2.
-
-    Example:
-        >>> glu().height
-        456
     """
     drawing = Drawing(
         456,
@@ -142,10 +133,6 @@ def architecture() -> Drawing:
     """The two stacks of convolutions, and the attention of every layer of the decoder.
 
     Source: Gehring et al. 2017, sections 3.1 to 3.3, equations (1) and (2).
-
-    Example:
-        >>> architecture().height
-        564
     """
     drawing = Drawing(
         564,
@@ -261,12 +248,7 @@ _HOP = 160  # from one layer to the next
 
 
 def hops() -> Drawing:
-    """Attention in several layers, where each context decides the next query.
-
-    Example:
-        >>> hops().height
-        524
-    """
+    """Attention in several layers, where each context decides the next query."""
     drawing = Drawing(
         524,
         "Three layers attend to the same four facts: box in car, pen in bag, cup in box,"
@@ -323,12 +305,7 @@ def _hops() -> tuple[list[str], list[list[float]]]:
 
 
 def path_length() -> Drawing:
-    """The longest chain of dependent operations from the first token to the last state.
-
-    Example:
-        >>> path_length().height
-        454
-    """
+    """The longest chain of dependent operations from the first token to the last state."""
     layers = -(-(_TOKENS - 1) // (_WIDTH - 1))
     drawing = Drawing(
         454,

@@ -207,11 +207,7 @@ class Drawing:
         width: float = 1.5,
         dashed: bool = False,
     ) -> None:
-        """A line through two points or more, with a head at the last.
-
-        Raises:
-            ValueError: there are fewer than two points, or the last two are the same.
-        """
+        """A line through two points or more, with a head at the last."""
         if len(points) < 2 or points[-2] == points[-1]:
             raise ValueError(
                 f"an arrow needs two points or more, the last two not the same: {points}"
@@ -336,9 +332,6 @@ class Drawing:
         """A matrix of squares around the centre ``(x, y)``, a shade from 0 to 1 each.
 
         A square whose shade is ``None`` is crossed out: it is masked.
-
-        Raises:
-            ValueError: there is no square, or the rows differ in length.
         """
         lengths = [len(row) for row in shades]
         if len(set(lengths)) != 1 or lengths[0] == 0:
@@ -382,11 +375,7 @@ def _number(value: float) -> str:
 def masked(
     shades: Sequence[Sequence[float]], mask: Sequence[Sequence[bool]]
 ) -> list[list[float | None]]:
-    """The shades of a grid where the mask allows attention; ``None`` elsewhere.
-
-    Raises:
-        ValueError: the shades and the mask differ in shape.
-    """
+    """The shades of a grid where the mask allows attention; ``None`` elsewhere."""
     return [
         [shade if allowed else None for shade, allowed in zip(*rows, strict=True)]
         for rows in zip(shades, mask, strict=True)

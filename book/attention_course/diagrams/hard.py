@@ -34,10 +34,6 @@ def soft_and_hard() -> Drawing:
     """One step of a captioner with soft and with hard attention, and their gradients.
 
     Source: Xu et al. 2015, section 4.
-
-    Example:
-        >>> soft_and_hard().height
-        474
     """
     drawing = Drawing(
         474,
@@ -75,10 +71,6 @@ def gumbel() -> Drawing:
     """A sample by Gumbel noise: the largest of scores plus noise, and its softmax as τ falls.
 
     Source: Jang et al. 2017, figure 1, with other numbers.
-
-    Example:
-        >>> gumbel().height
-        296
     """
     noise, sums = _gumbel_noise(), _noisy_scores()
     one_hot = _one_hot(sums)
@@ -137,10 +129,6 @@ def estimators() -> Drawing:
     """Four ways to a gradient for the scores: what each computes forward and backward.
 
     Source: Xu et al. 2015, Jang et al. 2017 and Bengio et al. 2013.
-
-    Example:
-        >>> estimators().height
-        490
     """
     drawing = Drawing(
         490,

@@ -28,10 +28,6 @@ def architecture() -> Drawing:
     """Words pooled to sentence vectors, and these to one document vector.
 
     Source: Yang et al. 2016, figure 2, for a document whose sentences differ in length.
-
-    Example:
-        >>> architecture().height
-        504
     """
     drawing = Drawing(
         504,
@@ -120,12 +116,7 @@ def _ask(
 
 
 def flat_and_hierarchical() -> Drawing:
-    """The sequential steps of a recurrence over all words, and of one over each level.
-
-    Example:
-        >>> flat_and_hierarchical().height
-        356
-    """
+    """The sequential steps of a recurrence over all words, and of one over each level."""
     words, steps = _SENTENCES * _WORDS, _WORDS + _SENTENCES
     drawing = Drawing(
         356,

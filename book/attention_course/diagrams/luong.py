@@ -25,10 +25,6 @@ def one_step() -> Drawing:
     """A decoder step of Bahdanau's model, and one of Luong's with global attention.
 
     Source: Luong et al. 2015, sections 3 and 3.1.
-
-    Example:
-        >>> one_step().height
-        450
     """
     drawing = Drawing(
         450,
@@ -119,10 +115,6 @@ def input_feeding() -> Drawing:
     """Three decoder steps in which each attentional state is fed to the next step.
 
     Source: Luong et al. 2015, figure 4, redrawn.
-
-    Example:
-        >>> input_feeding().height
-        372
     """
     drawing = Drawing(
         372,
@@ -184,10 +176,6 @@ def window() -> Drawing:
     """Local attention at three target steps: the windows of local-m and of local-p.
 
     Source: Luong et al. 2015, section 3.2, equations (9) and (10).
-
-    Example:
-        >>> window().height
-        390
     """
     drawing = Drawing(
         390,

@@ -19,10 +19,6 @@ def layers() -> Drawing:
     """A layer of the Transformer of 2017 beside one of today, each change with its section.
 
     Source: Vaswani et al. 2017, figure 1; Touvron et al. 2023 (LLaMA), section 2.2.
-
-    Example:
-        >>> layers().height
-        494
     """
     drawing = Drawing(
         494,
@@ -96,10 +92,6 @@ def distances() -> Drawing:
     Below, ALiBi: what is subtracted from the scores, for a steep head and a flat one.
 
     Source: equations (12.2) and (12.3) of the chapter.
-
-    Example:
-        >>> distances().height
-        420
     """
     drawing = Drawing(
         420,
@@ -145,10 +137,6 @@ def shared_heads() -> Drawing:
     """Which keys and values eight heads use, and what a KV cache holds for one token.
 
     Source: Ainslie et al. 2023, figure 2; DeepSeek-AI 2024, figure 3.
-
-    Example:
-        >>> shared_heads().height
-        424
     """
     drawing = Drawing(
         424,
@@ -202,12 +190,7 @@ def _heads(drawing: Drawing, x: float, y: float, name: str, groups: int) -> None
 
 
 def windows() -> Drawing:
-    """Three masks: dense causal attention, a sliding window, and a window with sinks.
-
-    Example:
-        >>> windows().height
-        214
-    """
+    """Three masks: dense causal attention, a sliding window, and a window with sinks."""
     drawing = Drawing(
         214,
         "Three masks of 12 positions. Dense causal attention is a triangle: the last query"
@@ -241,10 +224,6 @@ def recurrence() -> Drawing:
     """Linear attention as a recurrent network whose state is a matrix.
 
     Source: Katharopoulos et al. 2020, section 3.4; equation (12.9) of the chapter.
-
-    Example:
-        >>> recurrence().height
-        300
     """
     drawing = Drawing(
         300,
@@ -278,10 +257,6 @@ def streaming() -> Drawing:
     """FlashAttention: tiles of keys and values, in sequence, and a running softmax.
 
     Source: Dao et al. 2022, figure 1 and algorithm 1; the merge is equation (7.6).
-
-    Example:
-        >>> streaming().height
-        330
     """
     drawing = Drawing(
         330,

@@ -37,10 +37,6 @@ def encoder_decoder() -> Drawing:
     """An encoder, the one vector that it leaves, and a decoder, unrolled in time.
 
     Source: Cho et al. 2014, figure 1, redrawn.
-
-    Example:
-        >>> encoder_decoder().height
-        446
     """
     drawing = Drawing(
         446,
@@ -102,12 +98,7 @@ def _name_parts(drawing: Drawing) -> None:
 
 
 def teacher_forcing() -> Drawing:
-    """What the decoder reads in training, and what it reads at inference.
-
-    Example:
-        >>> teacher_forcing().height
-        352
-    """
+    """What the decoder reads in training, and what it reads at inference."""
     drawing = Drawing(
         352,
         "A decoder in training and at inference. In training it reads the"
@@ -161,10 +152,6 @@ def sutskever() -> Drawing:
     """A deep LSTM that reads the source in reverse, and one that continues from it.
 
     Source: Sutskever et al. 2014, figure 1 and section 3.3; two layers instead of four.
-
-    Example:
-        >>> sutskever().height
-        270
     """
     drawing = Drawing(
         270,
@@ -208,12 +195,7 @@ def sutskever() -> Drawing:
 
 
 def bottleneck() -> Drawing:
-    """A short and a long sentence in vectors of the same size.
-
-    Example:
-        >>> bottleneck().height
-        276
-    """
+    """A short and a long sentence in vectors of the same size."""
     drawing = Drawing(
         276,
         "Two sentences, of 5 and of 25 words, are each encoded in one vector c of 10"
@@ -248,10 +230,6 @@ def gru_cell() -> Drawing:
 
     Source: Cho et al. 2014, figure 2, with PyTorch's conventions: the reset gate r
     is applied after the matrix U_n, and the update gate z keeps the old state.
-
-    Example:
-        >>> gru_cell().height
-        364
     """
     drawing = Drawing(
         364,
@@ -292,10 +270,6 @@ def lstm_cell() -> Drawing:
     """A long short-term memory: its gates, its cell state and its hidden state.
 
     Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
-
-    Example:
-        >>> lstm_cell().height
-        364
     """
     drawing = Drawing(
         364,
@@ -379,12 +353,7 @@ class _Cell:
 
 
 def beam_tree() -> Drawing:
-    """The partial hypotheses that a beam search of width 2 tries, keeps and drops.
-
-    Example:
-        >>> beam_tree().height
-        440
-    """
+    """The partial hypotheses that a beam search of width 2 tries, keeps and drops."""
     tried, kept = _search(_BEAM)
     best, greedy = kept[-_BEAM], _search(1)[1][-1]
     drawing = Drawing(

@@ -21,10 +21,6 @@ def patterns() -> Drawing:
     """Which positions attend to which, as arcs over a sequence: four patterns.
 
     Source: the patterns of Su 2019.
-
-    Example:
-        >>> patterns().height
-        348
     """
     drawing = Drawing(
         348,
@@ -46,12 +42,7 @@ def patterns() -> Drawing:
 
 
 def reach() -> Drawing:
-    """How position i receives information from every position through two sparse layers.
-
-    Example:
-        >>> reach().height
-        286
-    """
+    """How position i receives information from every position through two sparse layers."""
     drawing = Drawing(
         286,
         "Two sparse layers over 15 positions. In layer 1 each position attends to every"
@@ -88,12 +79,7 @@ def reach() -> Drawing:
 
 
 def tiles() -> Drawing:
-    """Score matrices in tiles: which tiles a pattern needs, and which can be skipped.
-
-    Example:
-        >>> tiles().height
-        500
-    """
+    """Score matrices in tiles: which tiles a pattern needs, and which can be skipped."""
     drawing = Drawing(
         500,
         "Four score matrices of 24 queries and 24 keys, cut into tiles of 4 by 4. A tile is"
@@ -142,10 +128,6 @@ def merged_softmaxes() -> Drawing:
     """Attention over two groups of keys, each with a softmax of its own, merged into one.
 
     Source: equations (7.5) and (7.6) of the chapter.
-
-    Example:
-        >>> merged_softmaxes().height
-        386
     """
     drawing = Drawing(
         386,

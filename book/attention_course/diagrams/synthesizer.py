@@ -13,10 +13,6 @@ def four_ways() -> Drawing:
     """How the weights are made: by queries and keys, by queries alone, or by neither.
 
     Source: Tay et al. 2021, figure 1, with the factorized table.
-
-    Example:
-        >>> four_ways().height
-        504
     """
     drawing = Drawing(
         504,
@@ -63,10 +59,6 @@ def mixture() -> Drawing:
     """A mixture of a learnt table and dot products, in proportions that are learnt too.
 
     Source: Tay et al. 2021, section 3.4.
-
-    Example:
-        >>> mixture().height
-        252
     """
     drawing = Drawing(
         252,

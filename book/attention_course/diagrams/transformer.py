@@ -31,10 +31,6 @@ def architecture() -> Drawing:
     """The encoder and the decoder of the Transformer, with residual connections and shapes.
 
     Source: Vaswani et al. 2017, figure 1; post-norm, as there.
-
-    Example:
-        >>> architecture().height
-        706
     """
     drawing = Drawing(
         706,
@@ -77,10 +73,6 @@ def multi_head() -> Drawing:
     """Queries, keys and values projected, split into heads, attended to, and joined.
 
     Source: Vaswani et al. 2017, figure 2, right, with the split and the shapes.
-
-    Example:
-        >>> multi_head().height
-        484
     """
     drawing = Drawing(
         484,
@@ -127,10 +119,6 @@ def scaled_dot_product() -> Drawing:
     weights meets a column of V.
 
     Source: Vaswani et al. 2017, figure 2, left, as matrices.
-
-    Example:
-        >>> scaled_dot_product().height
-        268
     """
     drawing = Drawing(
         268,
@@ -174,12 +162,7 @@ def scaled_dot_product() -> Drawing:
 
 
 def one_token() -> Drawing:
-    """The path of one token through a layer of the encoder, beside those of the others.
-
-    Example:
-        >>> one_token().height
-        358
-    """
+    """The path of one token through a layer of the encoder, beside those of the others."""
     drawing = Drawing(
         358,
         "One token's path through an encoder layer. Five tokens stand side by side; the"
@@ -232,12 +215,7 @@ def _other_path(drawing: Drawing, token: Rectangle, output: str) -> None:
 
 
 def causal_mask() -> Drawing:
-    """Which tokens a decoder's tokens may attend to while it is trained.
-
-    Example:
-        >>> causal_mask().height
-        320
-    """
+    """Which tokens a decoder's tokens may attend to while it is trained."""
     drawing = Drawing(
         320,
         "The causal mask over five target tokens: the beginning of the sentence, quatre,"
@@ -267,10 +245,6 @@ def positions() -> Drawing:
     """The sinusoids of eight positions as the hands of clocks, one clock a frequency.
 
     Source: Vaswani et al. 2017, section 3.5, for d = 16.
-
-    Example:
-        >>> positions().height
-        290
     """
     drawing = Drawing(
         290,
@@ -301,12 +275,7 @@ def positions() -> Drawing:
 
 
 def kv_cache() -> Drawing:
-    """A step of decoding, in which only the newest token is projected.
-
-    Example:
-        >>> kv_cache().height
-        398
-    """
+    """A step of decoding, in which only the newest token is projected."""
     drawing = Drawing(
         398,
         "Decoding step 5 with a KV cache. The keys and values of positions 1 to 4 were"

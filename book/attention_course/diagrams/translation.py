@@ -37,15 +37,6 @@ def two_translations(
         attended: the words that the model with attention wrote.
         weights: the attention weights, a row for each of them.
         fixed: the words that the model without attention wrote.
-
-    Raises:
-        ValueError: there is not a row of weights for each word of ``attended``, or not a
-            column for each word of ``source``.
-
-    Example:
-        >>> target, weights = ["quatre", "vingt", "dix"], [[1.0], [1.0], [1.0]]
-        >>> two_translations("90", ["ninety"], target, target, weights, ["dix"]).height
-        143.0
     """
     middle = _HEAD + max(len(source), len(attended), len(fixed)) * _PITCH / 2
     verdicts = _verdict(attended, target), _verdict(fixed, target)
@@ -105,12 +96,7 @@ def _column(
 
 
 def speed_of_light() -> Drawing:
-    """The speed of light in metres per second, translated by the models of the live page.
-
-    Example:
-        >>> speed_of_light().height
-        511.0
-    """
+    """The speed of light in metres per second, translated by the models of the live page."""
     return two_translations(**json.loads(_SPEED_OF_LIGHT.read_text("utf-8")))
 
 

@@ -12,9 +12,6 @@ class Clock:
 
     Each part is kept in a file by its last step. What a resumed training repeats
     replaces what it took before.
-
-    Args:
-        path: the file.
     """
 
     def __init__(self, path: Path):

@@ -19,7 +19,6 @@ def training_options(
     """The options of any training, with their defaults.
 
     Args:
-        steps: the default of ``--steps``.
         batch_size: the default of ``--batch-size``.
         every: the default of ``--every``.
         epoch: how many steps make an epoch, for the help text.

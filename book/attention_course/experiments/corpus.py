@@ -26,10 +26,6 @@ def load_corpus(limit: int | None) -> Corpus:
 
     Args:
         limit: the number of pairs to take of each split, or all.
-
-    Raises:
-        FileNotFoundError, ValueError, ConnectionError: as
-            :func:`attention_course.data.multi30k.load_pairs`.
     """
     tokens = {}
     for split in (TRAINING, VALIDATION, TEST):

@@ -44,7 +44,6 @@ def evaluate(
 
     Args:
         model: an encoder and decoder.
-        corpus: the data.
         batch_size: the sentences in a batch for the losses.
         beam: the width of the beam search.
         length_penalty: that of the beam search.
@@ -54,10 +53,6 @@ def evaluate(
         :func:`describe` describes. ``free_running`` is
         :func:`~attention_course.training.losses.free_running_loss`, which the best-known
         tutorials report.
-
-    Raises:
-        ValueError: the batch size or the beam is below 1, or the length penalty below
-            0.
     """
     batches = [batch for _, batch in in_order(corpus.pairs[TEST], batch_size)]
     greedily = translate_test(model, corpus, greedy)
@@ -121,7 +116,6 @@ def describe(
 
     Args:
         model: an encoder and decoder.
-        corpus: the data.
         greedily, widely: the translation of each test sentence by greedy search and by
             beam search.
 

@@ -41,11 +41,7 @@ _PACKAGES = (
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file atomically; infinity, as a perplexity may be, becomes ``null``.
-
-    Raises:
-        ValueError: there is a NaN.
-    """
+    """Write a JSON file atomically; infinity, as a perplexity may be, becomes ``null``."""
     with replacing(path) as file:
         file.write(
             (json.dumps(_with_null(content), indent=2, allow_nan=False) + "\n").encode()

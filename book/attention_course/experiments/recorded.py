@@ -61,15 +61,7 @@ def result(experiment: str, name: str) -> dict[str, Any]:
 
 
 def sentences(experiment: str, name: str) -> list[Sentence]:
-    """Test sentences of a run, the same ones for all translation models.
-
-    Args:
-        experiment: as for :func:`result`.
-        name: as for :func:`result`.
-
-    Raises:
-        ValueError: as for :func:`result`, or the run has no sentences.
-    """
+    """Test sentences of a run, the same ones for all translation models."""
     found = result(experiment, name)["sentences"]
     if not found:
         raise ValueError(f"the run {experiment}/{name} has no sentences")

@@ -4,7 +4,6 @@ from argparse import Namespace
 
 from torch import nn
 
-from companion._checks import check_even
 from companion.attention.pooling import AttentionPooling, mean_pooling
 from companion.attention.scores import HiddenDot
 from companion.layers.positional_encoding import ConcatenatedPositionalEncoding
@@ -66,7 +65,6 @@ def build_bag(words: int, arguments: Namespace) -> Classifier:
 
 
 def _read_words(words: int, arguments: Namespace) -> BahdanauEncoder:
-    check_even(size=arguments.size)
     return BahdanauEncoder(words, arguments.size, arguments.size // 2)
 
 

@@ -45,10 +45,6 @@ def load_reviews(limit: int | None, size: int, length: int) -> Reviews:
         limit: the number of reviews to take of the two splits on disk, or all.
         size: the entries of the vocabulary, four of which are special.
         length: the words of a review.
-
-    Raises:
-        ValueError: a review has no word; and all that :func:`attention_course.data.imdb.load`
-            raises.
     """
     to_train, to_test = (imdb.load(split)[:limit] for split in imdb.SPLITS)
     held_out = -len(to_train) // _TENTH  # from the end

@@ -38,9 +38,6 @@ class Run:
         options: the words that they were read from.
         without_training: the arguments that have no effect on the training, and may
             differ from one run in the folder to the next.
-
-    Raises:
-        ValueError: the folder holds a run with other arguments; nothing has changed.
     """
 
     def __init__(
@@ -122,9 +119,6 @@ class Run:
             texts: the lines of further text files, by their names.
             sentences: examples, as :mod:`attention_course.experiments.sentences` describes
                 them.
-
-        Raises:
-            OSError: a file could not be written.
         """
         result = self._describe(test, vocabularies, data) | {
             "sentences": list(sentences)

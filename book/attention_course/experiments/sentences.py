@@ -24,9 +24,6 @@ def weights_of(sentence: dict[str, Any]) -> Float[Tensor, "l h t k"] | None:
     """The weights of a sentence's greedy translation: layers, heads, target, source.
 
     The last row of the target is the end of the sentence.
-
-    Raises:
-        ValueError: they do not fit the sentence.
     """
     stored = sentence["weights"]
     if stored is None:
@@ -43,11 +40,7 @@ def weights_of(sentence: dict[str, Any]) -> Float[Tensor, "l h t k"] | None:
 
 
 def check_sentences(sentences: Sequence[dict[str, Any]]) -> None:
-    """Refuse sentences that cannot be shown.
-
-    Raises:
-        ValueError: a sentence lacks a text, or its weights do not fit it.
-    """
+    """Refuse sentences that cannot be shown."""
     for sentence in sentences:
         missing = [name for name in TEXTS if not isinstance(sentence.get(name), str)]
         if missing or "weights" not in sentence:

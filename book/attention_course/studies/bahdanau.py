@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from attention_course.data import numbers
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.translation import TranslationTask
-from companion._checks import check_choice
 from companion.attention.additive import Additive, LocationSensitive
 from companion.layers.recurrent import BahdanauEncoder, FixedVectorEncoder
 from companion.models.bahdanau import (
@@ -63,11 +62,6 @@ def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
 
     Args:
         model: one of :data:`TRANSLATORS` or :data:`COPIERS`.
-        task: has the two vocabularies.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such model.
     """
     check_choice("model", model, TRANSLATORS + COPIERS)
     torch.manual_seed(seed)
@@ -87,14 +81,7 @@ def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
 
 @cache
 def study_task(model: str) -> TranslationTask:
-    """The task of a model of the study.
-
-    Args:
-        model: as for :func:`build`.
-
-    Raises:
-        ValueError: there is no such model.
-    """
+    """The task of a model of the study."""
     check_choice("model", model, TRANSLATORS + COPIERS)
     return two_letters(1_000) if model in COPIERS else french_numbers()
 
@@ -103,9 +90,6 @@ def measure(
     model: str, steps: int, learning_rate: float, seed: int
 ) -> dict[str, list[float]]:
     """Train one model; its loss during training, and its exact match in the end.
-
-    Args:
-        model, steps, learning_rate, seed: the settings of the run.
 
     Returns:
         ``validation``, the loss per token after every 50 steps, and ``test``, the exact

@@ -15,7 +15,7 @@ import torch
 
 from attention_course.data import scenes
 from attention_course.data.vocabulary import PAD
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.captioning import Captioning
 from attention_course.tasks.digit_pretraining import pretrain_encoder
 from attention_course.training.caption_losses import (
@@ -23,7 +23,6 @@ from attention_course.training.caption_losses import (
     HardAttentionLoss,
     SoftAttentionLoss,
 )
-from companion._checks import check_choice
 from companion.attention.additive import Additive
 from companion.attention.gumbel_softmax import StraightThroughGumbel
 from companion.attention.recording import record_weights
@@ -57,15 +56,7 @@ def study_task() -> Captioning:
 
 
 def build(kind: str, seed: int) -> Captioner:
-    """An untrained captioner; a hard one begins as a soft one.
-
-    Args:
-        kind: one of :data:`KINDS`.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
+    """An untrained captioner; a hard one begins as a soft one."""
     check_choice("kind", kind, KINDS)
     torch.manual_seed(seed)
     additive = Additive(_HIDDEN, _ANNOTATION, _ATTENTION)
@@ -82,13 +73,8 @@ def train(
     """A trained captioner.
 
     Args:
-        kind: one of :data:`KINDS`.
         learning_rate: of the steps after the warm start, which has 0.01.
         entropy_weight: λ_e of ``hard`` and ``from scratch``; the others have none.
-        seed: of the initialisation, and again of the samples.
-
-    Raises:
-        ValueError: there is no such kind.
     """
     task, model = study_task(), build(kind, seed)
     if kind in ("soft", "straight-through", "equal weights"):
@@ -118,9 +104,6 @@ def largest_weight(model: Captioner) -> float:
 
     With hard attention it is the largest probability; with straight-through, whose weights
     are one-hot, it is 1.
-
-    Args:
-        model: a captioner.
     """
     batch = study_task().test
     with record_weights(model.eval()) as maps, torch.no_grad():
@@ -135,17 +118,11 @@ def measure(
 ) -> dict[str, float]:
     """Train one captioner; its captions, and where its attention is.
 
-    Args:
-        kind, learning_rate, entropy_weight, seed: as for :func:`train`.
-
     Returns:
         ``validation_loss``, per word; and on the test set ``exact_match``, the fraction of
         captions that are right, ``inside``, ``near`` and ``hits``, as
         :class:`~attention_course.tasks.captioning.Localisation` explains them, and
         ``largest_weight``.
-
-    Raises:
-        ValueError: there is no such kind.
     """
     check_choice("kind", kind, KINDS)  # before the task is made, which takes a while
     task, model = study_task(), train(kind, learning_rate, entropy_weight, seed)

@@ -22,9 +22,8 @@ from attention_course.data.facts import (
     split,
     widespread,
 )
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.cloze import Cloze
-from companion._checks import check_choice
 from companion.models.attention_readers import (
     AttentionMean,
     AttentionOverAttention,
@@ -95,11 +94,6 @@ def build(reader: str, task: Cloze, seed: int = 0) -> Reader:
 
     Args:
         reader: one of :data:`READERS`.
-        task: has the vocabulary.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such reader.
     """
     check_choice("reader", reader, READERS)
     torch.manual_seed(seed)
@@ -111,18 +105,9 @@ def measure(
 ) -> dict[str, list[float]]:
     """Train one reader; its accuracy on the validation and on the test questions.
 
-    Args:
-        task: ``lists`` of languages, or ``pairs`` of a currency and a language.
-        reader: as for :func:`build`.
-        steps, learning_rate: of the training.
-        seed: of the initialisation and of the order of the training questions.
-
     Returns:
         ``validation``, the accuracy after every 50 steps, and ``test``, the accuracy for
         each of :data:`LENGTHS` on lists, and one accuracy on pairs.
-
-    Raises:
-        ValueError: there is no such task or reader.
     """
     check_choice("task", task, ["lists", "pairs"])
     data = lists_task() if task == "lists" else pairs_task()

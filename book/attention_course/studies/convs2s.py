@@ -21,10 +21,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.number_translation import LENGTH_RANGES, short_numbers
 from attention_course.tasks.translation import TranslationTask
-from companion._checks import check_choice
 from companion.attention.scores import Bilinear
 from companion.layers.gated_convolution import (
     GatedConvolution,
@@ -61,10 +60,6 @@ def build(
         dim: of embeddings and layers.
         encoder_layers, decoder_layers: the numbers of layers.
         attending: which layers of the decoder attend, counted from 1.
-        seed: of the initialisation.
-
-    Raises:
-        ValueError: the decoder has no such layer, or no layer attends.
     """
     chosen = set(attending)
     for number in sorted(chosen):
@@ -99,11 +94,9 @@ def translator(
     """A ConvS2S for number words, with as many layers on both sides.
 
     Args:
-        task: has the two vocabularies.
         attending: which layers of the decoder attend, as in ``"1 2 3"``.
         dim: of embeddings and layers.
         layers: on each side.
-        seed: of the initialisation.
     """
     chosen = map(int, attending.split())
     words = len(task.source), len(task.target)
@@ -114,9 +107,7 @@ def luong(task: TranslationTask, hidden: int, seed: int = 0) -> EncoderDecoder:
     """Luong's general attention between two LSTMs, as chapter 5 has it.
 
     Args:
-        task: has the two vocabularies.
         hidden: the dimension of the states; chapter 5 has 64.
-        seed: of the initialisation.
     """
     torch.manual_seed(seed)
     general = Bilinear(hidden, hidden)
@@ -259,10 +250,6 @@ def measure(
         dim, layers: of the model; Luong's has one layer.
         attending: which layers of the decoder attend, as in ``"1 2 3"``.
         without: a key of :data:`REMOVED`; Luong's model is without nothing.
-        steps, learning_rate, seed: of the training.
-
-    Raises:
-        ValueError: there is no such model, or nothing of it has the name ``without``.
     """
     check_choice("model", model, ["ConvS2S", "Luong"])
     check_choice("without", without, ["nothing"] if model == "Luong" else REMOVED)

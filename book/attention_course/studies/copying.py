@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from attention_course.data import manual
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.copying import Copying
 from attention_course.training.losses import Record
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.per_head import PerHead
@@ -113,9 +112,6 @@ def measure(
     pattern: str, gap: int, steps: int, learning_rate: float, seed: int
 ) -> dict[str, Any]:
     """Train one model; its bits per character of new and of copied text.
-
-    Args:
-        pattern, gap, steps, learning_rate, seed: the settings of the run.
 
     Returns:
         ``test`` and ``validation``, both figures in the end; and ``history``, the step and

@@ -21,14 +21,13 @@ from torch import nn
 from attention_course.data import docstrings
 from attention_course.data.docstrings import Document
 from attention_course.data.examples import batches_in_order
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.text_classification import (
     Classification,
     DocumentClassification,
     Example,
     accuracy,
 )
-from companion._checks import check_choice
 from companion.attention.pooling import AttentionPooling, max_pooling, mean_pooling
 from companion.attention.scores import HiddenDot
 from companion.layers.recurrent import BahdanauEncoder
@@ -122,14 +121,7 @@ def one_text(examples: Sequence[Example]) -> list[Example]:
 
 @cache
 def splits(distance: int, sentences: str = "short") -> tuple[list[Example], ...]:
-    """Documents to train on, to validate and to test, and long ones, of 24 sentences, to test.
-
-    Args:
-        distance, sentences: as in :func:`compose`.
-
-    Raises:
-        ValueError: there are no such sentences.
-    """
+    """Documents to train on, to validate and to test, and long ones, of 24 sentences, to test."""
     check_choice("sentences", sentences, SENTENCES)
     training, validation, test = sources()
     few, many = LENGTHS
@@ -153,9 +145,6 @@ def task_of(
     Args:
         model: one of :data:`MODELS`.
         training, validation: the documents.
-
-    Raises:
-        ValueError: there is no such model.
     """
     check_choice("model", model, MODELS)
     if model.startswith("HN"):
@@ -169,10 +158,6 @@ def build(model: str, words: int, seed: int = 0) -> nn.Module:
     Args:
         model: one of :data:`MODELS`.
         words: the size of the vocabulary.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such model.
     """
     check_choice("model", model, MODELS)
     torch.manual_seed(seed)
@@ -204,8 +189,6 @@ def accuracy_on(
     """The fraction of documents that a model classifies correctly.
 
     Args:
-        model: the model.
-        task: its task, whose vocabulary it has.
         examples: documents of sentences.
     """
     if not isinstance(task, DocumentClassification):
@@ -222,11 +205,6 @@ def measure(
     seed: int,
 ) -> dict[str, Any]:
     """Train one model; its accuracy.
-
-    Args:
-        model: one of :data:`MODELS`.
-        sentences, distance: as in :func:`compose`.
-        learning_rate, steps, seed: of the training.
 
     Returns:
         ``validation``, the accuracy after every 50 steps; ``test``, on documents of the

@@ -19,9 +19,8 @@ import torch
 
 from attention_course.studies import positions
 from attention_course.studies.positions import short_targets
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.number_translation import LENGTH_RANGES
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.linear_bias import ALiBi
@@ -56,13 +55,6 @@ def build(kind: str, seed: int = 0) -> EncoderDecoder:
 
     Rotations and biases are in self-attention, on both sides. The attention over the source
     is as in chapter 6: no distance is defined between positions of two sentences.
-
-    Args:
-        kind: one of :data:`KINDS`.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such kind.
     """
     check_choice("kind", kind, KINDS)
     if kind in positions.POSITIONS:
@@ -86,10 +78,6 @@ def build(kind: str, seed: int = 0) -> EncoderDecoder:
 
 def measure(kind: str, steps: int, learning_rate: float, seed: int) -> dict[str, Any]:
     """Train one model; its exact match for each range of lengths.
-
-    Args:
-        kind: one of :data:`KINDS`.
-        steps, learning_rate, seed: of the training.
 
     Returns:
         ``test``, the exact match for each of

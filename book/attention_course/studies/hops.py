@@ -66,9 +66,7 @@ def questions(count: int, hops: int, seed: int) -> Questions:
     chains in random order: the cup is in the box, the box is in the car.
 
     Args:
-        count: the number of questions.
         hops: the number of facts in a chain.
-        seed: of the random numbers.
 
     Example:
         >>> facts, asked, answer = questions(1, hops=2, seed=0)
@@ -92,7 +90,6 @@ class QuestionBatches:
 
     Args:
         hops: the number of facts in a chain.
-        seed: of the random numbers; validation and test have others.
     """
 
     def __init__(self, hops: int, seed: int = 0):
@@ -140,7 +137,6 @@ def answering_model(
         attending: which layers of the decoder attend, as in ``"1 2"``.
         dim: of embeddings and layers.
         encoder_layers, decoder_layers: the numbers of layers.
-        seed: of the initialisation.
     """
     tokens = FIRST + len(THINGS)
     chosen = map(int, attending.split())
@@ -190,8 +186,6 @@ def measure(
         hops: the number of facts in a chain.
         before: the numbers of facts of the questions on which the model is trained first,
             as in ``"1 2"``, with as many steps each.
-        attending, dim, encoder_layers, decoder_layers: as for :func:`answering_model`.
-        steps, learning_rate, seed: of the training.
     """
     model = answering_model(attending, dim, encoder_layers, decoder_layers, seed)
     for easier in before.split():

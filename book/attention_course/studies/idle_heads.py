@@ -44,8 +44,6 @@ def texts(held_out: bool, rows: int, seed: int) -> Int[Tensor, "b n"]:
 
     Args:
         held_out: whether they are from the articles of the test.
-        rows: how many texts.
-        seed: of the passages' random positions.
     """
     tokens = torch.tensor(characters().encode(" ".join(articles(held_out))))
     generator = torch.Generator().manual_seed(seed)
@@ -61,11 +59,7 @@ def is_new() -> Bool[Tensor, " n"]:
 
 
 class PassagesAndCopies:
-    """Batches of 8 texts to train on, ``batches[step]``.
-
-    Args:
-        seed: of the passages' random positions.
-    """
+    """Batches of 8 texts to train on, ``batches[step]``."""
 
     def __init__(self, seed: int = 0):
         self.seed = seed
@@ -79,7 +73,6 @@ def with_window(model: LanguageModel, sinks: int) -> None:
     """Give a model's layers a window of :data:`KEPT` positions; their weights stay.
 
     Args:
-        model: the model, which is changed.
         sinks: how many of the positions are the first ones of the text.
     """
     for layer in model.layers:
@@ -90,7 +83,6 @@ def bits(model: LanguageModel, tokens: Int[Tensor, "b n"]) -> Float[Tensor, " m"
     """The mean cross-entropy in bits at each position.
 
     Args:
-        model: a language model.
         tokens: texts, of which each token but the first is predicted.
     """
     with evaluating(model):
@@ -111,9 +103,6 @@ def by_passage(found: Float[Tensor, " m"]) -> dict[str, list[float]]:
 
 def measure(steps: int, learning_rate: float, seed: int) -> dict[str, Any]:
     """Train one model; its weights on the first token, and its bits with every window.
-
-    Args:
-        steps, learning_rate, seed: of the training.
 
     Returns:
         ``weight``, the mean weight on the first token in each layer and head, in the new

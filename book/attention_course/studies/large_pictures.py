@@ -18,8 +18,7 @@ from torch.nn.functional import gumbel_softmax
 
 from attention_course.data import scenes
 from attention_course.data.clutter import LargePictures, large_pictures, thumbnails
-from attention_course.studies.recording import grid
-from companion._checks import check_choice, check_positive
+from attention_course.studies.recording import check_choice, grid
 
 #: What the study is about.
 TITLE = "Chapter 4: the digit in a large picture"
@@ -66,9 +65,6 @@ def pictures(part: str) -> LargePictures:
 
     Args:
         part: ``training``, ``validation`` or ``test``.
-
-    Raises:
-        ValueError: there is no such set.
     """
     check_choice("part", part, _SETS)
     digits = scenes.split(scenes.handwritten_digits(), fraction=0.2, seed=0)
@@ -81,12 +77,6 @@ def selected_by_ink(part: str) -> LargePictures:
     """The same pictures without all but 8 regions, those nearest to a digit's mean ink.
 
     Their ``cells`` count the regions that are left, and are −1 where the digit's is not.
-
-    Args:
-        part: as for :func:`pictures`.
-
-    Raises:
-        ValueError: there is no such set.
     """
     regions, labels, cells = pictures(part)
     training = pictures("training")
@@ -107,10 +97,6 @@ class RegionReader(nn.Module):
         encoded: how many regions REINFORCE and attention sampling sample in training,
             and ``top k`` takes; all others encode every region.
 
-    Raises:
-        TypeError: ``encoded`` is not an integer.
-        ValueError: there is no such method, or ``encoded`` is below 1.
-
     Example:
         >>> reader = RegionReader("REINFORCE", 4)
         >>> log_probability, samples = reader(torch.rand(3, 64, 64))
@@ -121,7 +107,6 @@ class RegionReader(nn.Module):
     def __init__(self, method: str, encoded: int):
         super().__init__()
         check_choice("method", method, METHODS)
-        check_positive(encoded=encoded)
         self.method, self.encoded = method, encoded
         pixels = 4 if method == "thumbnail only" else 64
         self.glance = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
@@ -204,15 +189,7 @@ class RegionReader(nn.Module):
 def train(
     method: str, encoded: int, learning_rate: float, seed: int, steps: int = 1_000
 ) -> RegionReader:
-    """A trained reader; the learning rate rises for 50 steps and then falls to zero.
-
-    Args:
-        method, encoded: as for :class:`RegionReader`.
-        learning_rate, seed, steps: of the training.
-
-    Raises:
-        TypeError, ValueError: as :class:`RegionReader`.
-    """
+    """A trained reader; the learning rate rises for 50 steps and then falls to zero."""
     torch.manual_seed(seed)
     model = RegionReader(method, encoded)
     optimizer = torch.optim.Adam(model.parameters(), learning_rate)
@@ -243,18 +220,11 @@ def measure(
 ) -> dict[str, Any]:
     """Train one reader; its accuracy, and how often it finds the digit's region.
 
-    Args:
-        method, encoded: as for :class:`RegionReader`.
-        learning_rate, seed: of the training.
-
     Returns:
         ``validation``, the accuracy on the validation set with 8 regions encoded;
         ``test``, that on the test set with each of :data:`BUDGETS`, up to the number of
         regions that there are; and ``first``, how often in the test set the region
         with the largest score is the digit's.
-
-    Raises:
-        TypeError, ValueError: as :class:`RegionReader`.
     """
     model = train(method, encoded, learning_rate, seed)
     shown = selected_by_ink if method == "selected by ink" else pictures

@@ -24,10 +24,9 @@ from torch.nn.functional import cross_entropy
 
 from attention_course.data import manual
 from attention_course.data.vocabulary import Vocabulary
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.training import recipe
 from attention_course.training.losses import evaluating, next_token_loss
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.linear_bias import ALiBi
@@ -89,7 +88,6 @@ class Passages:
     Args:
         length: how many characters a model reads; a passage has one more, to predict.
         rows: passages in a batch.
-        seed: of the passages' random positions.
     """
 
     def __init__(self, length: int, rows: int, seed: int = 0):
@@ -125,15 +123,7 @@ def passages_for_test(length: int, stride: int = _STRIDE) -> Int[Tensor, "b n"]:
 
 
 def build(kind: str, seed: int = 0) -> LanguageModel:
-    """An untrained language model: two layers of 64 features, with four heads.
-
-    Args:
-        kind: one of :data:`KINDS`.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
+    """An untrained language model: two layers of 64 features, with four heads."""
     check_choice("kind", kind, KINDS)
     position, attention = KINDS[kind]
     torch.manual_seed(seed)
@@ -152,8 +142,6 @@ def bits_by_position(
     """The mean cross-entropy in bits of the character after each position, ``m = n − 1``.
 
     Args:
-        model: a language model.
-        passages: texts of one length.
         at_once: how many of them the model reads together.
     """
     total = torch.zeros(passages.shape[1] - 1)
@@ -169,11 +157,6 @@ def measure(
     kind: str, length: int, steps: int, learning_rate: float, seed: int
 ) -> dict[str, Any]:
     """Train one model; its bits per character by the position in longer texts.
-
-    Args:
-        kind: one of :data:`KINDS`.
-        length: how many characters a model reads in training.
-        steps, learning_rate, seed: of the training.
 
     Returns:
         ``test``, the mean bits per character in each of :data:`SPANS`.

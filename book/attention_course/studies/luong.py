@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.number_translation import short_numbers
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.local import LocalP
 from companion.attention.scores import Bilinear
@@ -36,9 +35,6 @@ def attention_of(name: str) -> Attention:
 
     Args:
         name: one of the two.
-
-    Raises:
-        ValueError: there is no such attention.
     """
     check_choice("attention", name, ["general", "local-p"])
     general = Bilinear(64, 64)
@@ -57,14 +53,9 @@ def measure(
 
     Args:
         task: ``numbers`` or ``copying``.
-        attention: as for :func:`attention_of`.
         deviation: the standard deviation of the initial output layer: 0.2, as in
             :class:`~companion.models.luong.LuongDecoder`, or 0.07, as in
             ``torch.nn.Linear``.
-        learning_rate, steps, seed: of the training.
-
-    Raises:
-        ValueError: the task, the attention or the deviation is none of these.
     """
     check_choice("task", task, RANGES)
     check_choice("deviation", deviation, [0.2, 0.07])

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.number_translation import (
     LENGTH_RANGES,
     luong_general,
@@ -22,7 +22,6 @@ from attention_course.tasks.number_translation import (
     short_numbers,
 )
 from attention_course.tasks.translation import TranslationTask
-from companion._checks import check_choice
 from companion.layers.positional_encoding import (
     LearnedPositionalEncoding,
     SinusoidalPositionalEncoding,
@@ -92,11 +91,7 @@ def train(model: str, steps: int, seed: int = 0) -> EncoderDecoder:
 
 
 def measure(model: str, steps: int, seed: int) -> dict[str, list[float]]:
-    """Train one model; its exact match for each range of lengths.
-
-    Args:
-        model, steps, seed: the settings of the run.
-    """
+    """Train one model; its exact match for each range of lengths."""
     trained = train(model, steps, seed)
     return {"test": short_targets().exact_match(trained, LENGTH_RANGES)}
 

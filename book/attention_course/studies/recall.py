@@ -20,10 +20,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.training import recipe
 from attention_course.training.losses import Record, evaluating, to_device
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.linear import CausalLinearAttention
@@ -68,7 +67,6 @@ def lookups(texts: int, pairs: int, seed: int) -> Lookups:
     Args:
         texts: how many.
         pairs: facts in each of them.
-        seed: of the random numbers.
 
     Example:
         >>> city, digit, answer = lookups(1, pairs=4, seed=0)
@@ -88,11 +86,7 @@ def lookups(texts: int, pairs: int, seed: int) -> Lookups:
 
 
 class LookupBatches:
-    """Batches of 32 new texts, ``batches[step]``, with the same number of facts each.
-
-    Args:
-        seed: of the random numbers; validation and test have others.
-    """
+    """Batches of 32 new texts, ``batches[step]``, with the same number of facts each."""
 
     def __init__(self, seed: int = 0):
         self.seed = seed
@@ -140,10 +134,6 @@ def build(attention: str, heads: int, seed: int = 0) -> LookupModel:
         attention: one of :data:`ATTENTIONS`.
         heads: among which the features are divided. The state of linear attention has
             ``heads · (64 / heads)² = 64² / heads`` numbers besides its normaliser.
-        seed: the random seed of the initialisation.
-
-    Raises:
-        ValueError: there is no such attention.
     """
     check_choice("attention", attention, ATTENTIONS)
     torch.manual_seed(seed)
@@ -174,10 +164,6 @@ def measure(
     attention: str, heads: int, steps: int, learning_rate: float, seed: int
 ) -> dict[str, Any]:
     """Train one model; its accuracy by the number of facts.
-
-    Args:
-        attention: one of :data:`ATTENTIONS`.
-        heads, steps, learning_rate, seed: of the model and its training.
 
     Returns:
         ``validation``, the accuracy with the most facts after every 50 steps; ``test``, that

@@ -8,7 +8,7 @@ reads the files of the package.
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,14 @@ def grid(**values: Any) -> list[dict[str, Any]]:
         list(x) if isinstance(x, list | tuple | range) else [x] for x in values.values()
     ]
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*choices)]
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Refuse a setting that is none of the choices, and list them (ValueError)."""
+    possible = list(choices)
+    if value not in possible:
+        listed = ", ".join(map(repr, possible))
+        raise ValueError(f"{name} must be one of {listed}, not {value!r}")
 
 
 def recorded(name: str, **settings: Any) -> list[dict[str, Any]]:

@@ -27,10 +27,9 @@ from attention_course.studies.longer_texts import (
     characters,
     passages_for_test,
 )
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.training import recipe
 from attention_course.training.losses import evaluating, next_token_loss
-from companion._checks import check_choice
 from companion.attention.recording import record_weights
 from companion.attention.rotary import CacheRotary
 from companion.attention.sliding_window import SinkAttention, SlidingWindowAttention
@@ -62,7 +61,6 @@ class Texts:
 
     Args:
         start: one of :data:`STARTS`.
-        seed: of the passages' random positions in the articles.
     """
 
     def __init__(self, start: str, seed: int = 0):
@@ -80,9 +78,6 @@ def begun(passages: Int[Tensor, "b n"], start: str) -> Int[Tensor, "b n"]:
     Args:
         passages: texts of one length, which they keep.
         start: one of :data:`STARTS`.
-
-    Raises:
-        ValueError: there is no such start.
     """
     check_choice("start", start, STARTS)
     if start == "nothing":
@@ -92,12 +87,7 @@ def begun(passages: Int[Tensor, "b n"], start: str) -> Int[Tensor, "b n"]:
 
 
 def build(layers: int, seed: int = 0) -> LanguageModel:
-    """An untrained language model with layers of Llama, of 64 features and four heads.
-
-    Args:
-        layers: how many.
-        seed: the random seed of the initialisation.
-    """
+    """An untrained language model with layers of Llama, of 64 features and four heads."""
     torch.manual_seed(seed)
     stack = [LlamaLayer(64, 4, 172) for _ in range(layers)]
     return LanguageModel(len(characters()), stack, NoPositionalEncoding())
@@ -119,7 +109,6 @@ def with_cache(model: LanguageModel, sinks: int) -> None:
     """Give a model's layers a cache of :data:`CACHE` positions; their weights stay.
 
     Args:
-        model: the model, which is changed.
         sinks: how many of the positions are the first ones of the text.
     """
     for layer in model.layers:
@@ -129,12 +118,7 @@ def with_cache(model: LanguageModel, sinks: int) -> None:
 def bits_by_step(
     model: LanguageModel, passages: Int[Tensor, "b n"]
 ) -> Float[Tensor, " m"]:
-    """As :func:`~attention_course.studies.longer_texts.bits_by_position`, character by character.
-
-    Args:
-        model: a language model, whose attention may have a cache of constant size.
-        passages: texts of one length.
-    """
+    """As :func:`~attention_course.studies.longer_texts.bits_by_position`, character by character."""
     found = []
     with evaluating(model):
         state = model.start(passages[:, :0])
@@ -147,12 +131,7 @@ def bits_by_step(
 def weights_on_first(
     model: LanguageModel, passages: Int[Tensor, "b n"]
 ) -> list[list[float]]:
-    """The mean weight on the first token in each layer and head, from the 33rd position on.
-
-    Args:
-        model: a language model with dense causal attention.
-        passages: texts of one length.
-    """
+    """The mean weight on the first token in each layer and head, from the 33rd position on."""
     with evaluating(model), record_weights(model) as maps:
         model(passages)
     found = []
@@ -166,11 +145,6 @@ def measure(
     start: str, layers: int, steps: int, learning_rate: float, seed: int
 ) -> dict[str, Any]:
     """Train one model; its bits per character with every cache, and its weights.
-
-    Args:
-        start: one of :data:`STARTS`.
-        layers: of the model.
-        steps, learning_rate, seed: of the training.
 
     Returns:
         ``weight``, the mean weight on the first token in each layer and head, from

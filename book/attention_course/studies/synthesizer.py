@@ -18,9 +18,9 @@ import torch
 
 from attention_course.data import comparisons, numbers
 from attention_course.data.vocabulary import Vocabulary
+from attention_course.studies.recording import check_choice
 from attention_course.tasks.text_classification import Classification, Example, evaluate
 from attention_course.tasks.translation import TranslationTask
-from companion._checks import check_choice
 from companion.attention.base import Attention
 from companion.attention.pooling import mean_pooling
 from companion.attention.scores import ScaledDot
@@ -165,18 +165,13 @@ def measure(
     Args:
         task: ``larger`` or ``shared``.
         model: one of :data:`KINDS`.
-        steps, learning_rate: of the training, with the highest rate.
         embedding: a factor of the encoder's initial word embeddings. Those of positions
             stay as they are.
-        seed: of the initial parameters.
 
     Returns:
         ``validation`` and ``test``, the fraction of right answers: exact matches of a
         translation, or right classes; and ``history``, every 50 steps the validation
         loss of a translation, or the validation accuracy of a classification.
-
-    Raises:
-        ValueError: there is no such task or model.
     """
     check_choice("task", task, ["larger", "shared"])
     torch.manual_seed(seed)

@@ -14,13 +14,12 @@ from typing import Any
 import torch
 
 from attention_course.data.batching import Batches, in_order
-from attention_course.studies.recording import grid
+from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.number_translation import narrow_transformer, short_numbers
 from attention_course.tasks.translation import TranslationTask
 from attention_course.training.losses import Record, loss_and_perplexity, sequence_loss
 from attention_course.training.schedules import warmup_cosine
 from attention_course.training.trainer import Trainer
-from companion._checks import check_choice
 from companion.layers.residual import PostNorm, PreNorm
 from companion.models.seq2seq import EncoderDecoder
 
@@ -72,12 +71,7 @@ def fit(
 
 
 def validation_loss(task: TranslationTask, model: EncoderDecoder) -> float:
-    """The loss per token on the validation set.
-
-    Args:
-        task: has the validation pairs.
-        model: the model to measure.
-    """
+    """The loss per token on the validation set."""
     batches = [batch for _, batch in in_order(task.encode(task.validation_pairs), 256)]
     return loss_and_perplexity(model, batches)["held_out_loss"]
 
@@ -103,11 +97,7 @@ def train(
 def measure(
     variant: str, steps: int, learning_rate: float, seed: int
 ) -> dict[str, float]:
-    """Train one model; its validation loss.
-
-    Args:
-        variant, steps, learning_rate, seed: the settings of the run.
-    """
+    """Train one model; its validation loss."""
     model, _ = train(variant, steps, learning_rate, seed)
     return {"validation_loss": validation_loss(few_words(), model)}
 

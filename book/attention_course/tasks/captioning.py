@@ -62,7 +62,6 @@ class Captioning:
 
     Args:
         encoder: from images to annotations and a mask; it is not trained.
-        train: the scenes to train on.
         validation: the scenes on which the loss is measured during training.
         test: the scenes of all other measures.
     """
@@ -99,9 +98,6 @@ class Captioning:
 
         Returns:
             A record every 50 steps, with the loss on the validation set.
-
-        Raises:
-            ValueError, FloatingPointError: as :func:`attention_course.training.recipe.train`.
         """
         return recipe.train(
             CaptionerTrace(captioner),

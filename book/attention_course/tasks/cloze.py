@@ -90,12 +90,7 @@ class Cloze:
         self.validation_questions, self.test_questions = validation, test
 
     def collate(self, questions: Sequence[Question]) -> ClozeBatch:
-        """A batch of these questions.
-
-        Raises:
-            ValueError: an answer is not in its document or not among the candidates, or
-                a candidate is in no training question.
-        """
+        """A batch of these questions."""
         for row, question in enumerate(questions):
             self._check(question, row)
         encode = self.words.encode
@@ -127,9 +122,6 @@ class Cloze:
 
         Returns:
             A record every 50 steps, with the accuracy on the validation set.
-
-        Raises:
-            ValueError, FloatingPointError: as :func:`attention_course.training.recipe.train`.
         """
         batches = Shuffled(
             self.training_questions, self.collate, batch_size=32, seed=seed
@@ -154,9 +146,6 @@ class Cloze:
             reader: from documents and questions to the weights of the documents'
                 positions.
             questions: by default the test questions.
-
-        Raises:
-            ValueError: there are no questions.
         """
         asked = self.test_questions if questions is None else questions
         device, correct = next(reader.parameters()).device, 0

@@ -14,7 +14,6 @@ from attention_course.data.examples import Shuffled, batches_in_order
 from attention_course.data.vocabulary import Vocabulary
 from attention_course.training import recipe
 from attention_course.training.losses import Record, evaluating, next_token_loss
-from companion._checks import check_positive
 from companion.losses.tokens import to_float32
 
 SEPARATOR = "<again>"  #: the token between a passage and its copy
@@ -37,14 +36,9 @@ class Copying:
     at each position the logits of the next token.
 
     Args:
-        train: the passages to train on.
         validation: the passages that are measured during training.
         test: the passages for the final figures.
         gap: how many separators there are.
-
-    Raises:
-        ValueError: the passages have different lengths or fewer than 2 characters, one
-            of the three sets is empty, or the gap is below 1.
 
     Example:
         >>> task = Copying(["abc", "bca"], ["cab"], ["bac"])
@@ -59,17 +53,11 @@ class Copying:
         test: Sequence[str],
         gap: int = 1,
     ):
-        if not train or not validation or not test:
-            raise ValueError(
-                f"{len(train)} passages for training, {len(validation)} for validation "
-                f"and {len(test)} for testing: each set needs at least one"
-            )
         lengths = {len(passage) for passage in (*train, *validation, *test)}
         if len(lengths) != 1 or min(lengths) < 2:
             raise ValueError(
                 f"the passages must have one length, at least 2, not {sorted(lengths)}"
             )
-        check_positive(gap=gap)
         #: the vocabulary, which has the characters of the training passages, and ``SEPARATOR``
         self.characters = Vocabulary.of([*train, (SEPARATOR,)])
         self.train_passages = train
@@ -88,9 +76,6 @@ class Copying:
 
         Returns:
             A record every 50 steps, with the bits per character of the validation set.
-
-        Raises:
-            ValueError, FloatingPointError: as :func:`attention_course.training.recipe.train`.
         """
         batches = Shuffled(self.train_passages, self.collate, batch_size=8, seed=seed)
         return recipe.train(
@@ -112,7 +97,6 @@ class Copying:
         The first character of a passage is left out, because nothing predicts it.
 
         Args:
-            model: the language model to measure.
             passages: those to measure it on; the test passages, if not given.
         """
         passages = self.test_passages if passages is None else passages

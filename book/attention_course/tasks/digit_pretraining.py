@@ -19,7 +19,6 @@ from attention_course.data.scenes import (
 )
 from attention_course.training import recipe
 from attention_course.training.losses import Record
-from companion._checks import check_positive
 from companion.losses.tokens import Loss, to_float32
 
 BACKGROUND = len(NAMES)  #: the class of a region without a digit
@@ -67,14 +66,8 @@ def digit_of_each_region(scenes: Scenes, side: int) -> Int[Tensor, "b n"]:
     a grid of 8 × 8.
 
     Args:
-        scenes: images with captions and boxes.
         side: the number of regions along each side of the grid.
-
-    Raises:
-        TypeError: ``side`` is not an integer.
-        ValueError: the canvas cannot be divided into ``side`` regions along each side.
     """
-    check_positive(side=side)
     if CANVAS % side:
         raise ValueError(
             f"a canvas of {CANVAS} pixels cannot be divided into {side} regions a side"
@@ -100,7 +93,6 @@ class DetectionBatches:
     Args:
         digits: the digits of the scenes.
         side: the number of regions along each side of the encoder's grid.
-        seed: the random seed.
         batch_size: scenes a batch.
     """
 
@@ -129,7 +121,6 @@ def detection_loss(model: nn.Module, batch: DetectionBatch) -> Loss:
 
     Args:
         model: a :class:`DigitDetector`.
-        batch: images and their labels.
     """
     logits = to_float32(model(batch.images)).mT  # (b, 11, n)
     weight = logits.new_tensor([1.0] * len(NAMES) + [BACKGROUND_WEIGHT])
@@ -146,15 +137,9 @@ def pretrain_encoder(encoder: nn.Module, digits: Digits, steps: int) -> list[Rec
     Args:
         encoder: from images to annotations of a square grid, and a mask.
         digits: the digits of the scenes.
-        steps: how many batches of 16 scenes it sees.
 
     Returns:
         A record every 50 steps, with the loss.
-
-    Raises:
-        ValueError: the encoder's regions form no square grid that divides the canvas;
-            or as :func:`attention_course.training.recipe.train`.
-        FloatingPointError: as :func:`attention_course.training.recipe.train`.
     """
     device = next(encoder.parameters()).device
     annotations, _ = encoder(sample_scenes(digits, 1, seed=0).images.to(device))

@@ -8,7 +8,6 @@ from torch import nn
 
 from attention_course.data import numbers
 from attention_course.tasks.translation import TranslationTask
-from companion._checks import check_positive
 from companion.attention.scores import Bilinear
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.residual import PostNorm, PreNorm
@@ -34,12 +33,7 @@ def short_numbers(most_words: int = 20) -> TranslationTask:
 
     Args:
         most_words: the most French words that a number may have.
-
-    Raises:
-        TypeError: ``most_words`` is not an integer.
-        ValueError: no number has so few words, or too few have for a validation and a test set.
     """
-    check_positive(most_words=most_words)
     pairs = [
         pair for pair in numbers.french_pairs(20_000, seed=0) if pair.number < 10**9
     ]
@@ -52,10 +46,6 @@ def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
 
     The LSTMs have one layer with 64 features. The model learns :func:`short_numbers` in
     250 steps at a learning rate of 0.015.
-
-    Args:
-        task: has the two vocabularies.
-        seed: the random seed of the initialisation.
     """
     torch.manual_seed(seed)
     return EncoderDecoder(
@@ -112,13 +102,9 @@ def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float
 
     Args:
         task: the task, with its test set.
-        model: the model to measure.
 
     Returns:
         One fraction for all, and one for each of :data:`LENGTH_RANGES`.
-
-    Raises:
-        ValueError: the test set has no number of one of these lengths.
     """
     return task.exact_match(model, [(1, 20), *LENGTH_RANGES])
 

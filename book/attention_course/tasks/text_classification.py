@@ -13,7 +13,6 @@ from attention_course.data.examples import Labelled, Shuffled, batches_in_order
 from attention_course.data.vocabulary import Vocabulary, pad, pad_documents
 from attention_course.training import recipe
 from attention_course.training.losses import Record, evaluating, label_loss
-from companion._checks import as_classes
 from companion.losses.tokens import to_float32
 
 _AT_ONCE = 256  # examples that are classified together
@@ -32,18 +31,12 @@ def predict_logits(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n 
     Args:
         model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
             does.
-        batches: the examples.
-
-    Raises:
-        ValueError: there is no batch.
     """
     device, logits = next(model.parameters()).device, []
     with evaluating(model):
         for batch in batches:
             inputs = send_to_device(batch.inputs, device)
             logits.append(to_float32(model(*inputs)).cpu())
-    if not logits:
-        raise ValueError("there is no batch to predict the classes of")
     return torch.cat(logits)
 
 
@@ -53,10 +46,6 @@ def predict(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n c"]:
     Args:
         model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
             does.
-        batches: the examples.
-
-    Raises:
-        ValueError: there is no batch.
     """
     return predict_logits(model, batches).softmax(-1)
 
@@ -67,13 +56,9 @@ def evaluate(model: Any, batches: Sequence[Labelled]) -> Record:
     Args:
         model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
             does.
-        batches: the examples.
-
-    Raises:
-        ValueError: there is no batch.
     """
     logits = predict_logits(model, batches)
-    labels = as_classes("labels", torch.cat([x.labels for x in batches])).cpu()
+    labels = torch.cat([batch.labels for batch in batches]).cpu()
     correct = logits.argmax(-1) == labels
     return {
         "held_out_loss": cross_entropy(logits, labels).item(),
@@ -87,10 +72,6 @@ def accuracy(model: Any, batches: Sequence[Labelled]) -> float:
     Args:
         model: returns logits, as :class:`~companion.models.text_classifier.Classifier`
             does.
-        batches: the examples.
-
-    Raises:
-        ValueError: there is no batch.
     """
     return evaluate(model, batches)["accuracy"]
 
@@ -103,7 +84,6 @@ class Classification:
     :class:`~companion.models.text_classifier.Classifier` does.
 
     Args:
-        train: the examples to train on.
         test: the examples to measure the accuracy on.
         minimum_frequency: words that are rarer in the training texts are ``<unk>``.
 
@@ -131,11 +111,7 @@ class Classification:
         return tuple(pad([self.words.encode(text) for text in side]) for side in sides)
 
     def collate(self, examples: Sequence[Example]) -> Labelled:
-        """A batch of these examples.
-
-        Raises:
-            ValueError: an example has a class that no training example has.
-        """
+        """A batch of these examples."""
         unknown = {example.label for example in examples} - set(self.labels)
         if unknown:
             raise ValueError(
@@ -155,9 +131,6 @@ class Classification:
 
         Returns:
             A record every 50 steps, with the accuracy on the test set.
-
-        Raises:
-            ValueError, FloatingPointError: as :func:`attention_course.training.recipe.train`.
         """
         batches = Shuffled(
             self.training_examples, self.collate, batch_size=32, seed=seed

@@ -52,9 +52,6 @@ def translate(
     Returns:
         For each source the tokens up to ``<eos>``, and the weights ``(t, k)`` if the
         model reports them.
-
-    Raises:
-        ValueError: a sentence is empty, or ``max_length`` is below 1.
     """
     device, translations = next(model.parameters()).device, []
     for first in range(0, len(sources), AT_ONCE):
@@ -85,7 +82,6 @@ class TranslationTask:
     vocabularies, made from the training pairs.
 
     Args:
-        train: the pairs to train on.
         validation: the pairs on which the loss is measured during training.
         test: the pairs for the exact match.
     """
@@ -112,9 +108,6 @@ class TranslationTask:
 
         Returns:
             A record every 50 steps, with the loss on the validation set.
-
-        Raises:
-            ValueError, FloatingPointError: as :func:`attention_course.training.recipe.train`.
         """
         batches = Batches(self.encode(self.training_pairs), batch_size=64, seed=0)
         validation = [
@@ -132,11 +125,7 @@ class TranslationTask:
     def translate(
         self, model: Any, sentences: Sequence[Sequence[str]], max_length: int = 60
     ) -> list[Translation]:
-        """The translation of each sentence by greedy decoding.
-
-        Raises:
-            ValueError: as :func:`translate`.
-        """
+        """The translation of each sentence by greedy decoding."""
         sources = [self.source.encode(sentence) for sentence in sentences]
         found = translate(model, sources, greedy, max_length)
         return [
@@ -150,11 +139,7 @@ class TranslationTask:
         """The fraction of test pairs translated exactly, by range of target lengths.
 
         Args:
-            model: the model to measure.
             lengths: the shortest and the longest target of each range, both included.
-
-        Raises:
-            ValueError: no test pair has a length in one of the ranges.
         """
         found = self.translate(model, [pair.source for pair in self.test_pairs])
         correct = {

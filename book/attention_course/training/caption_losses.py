@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attention_course.data.vocabulary import PAD
-from companion._checks import as_classes, check_weight
 from companion.attention.hard import SampledAttention
 from companion.losses.reinforce import (
     MovingBaseline,
@@ -70,7 +69,7 @@ def _rewards(
     following = batch.target[:, 1:]
     reward = -cross_entropy(
         to_float32(logits).mT,
-        as_classes("captions", following),
+        following,
         ignore_index=PAD,
         reduction="none",
     )
@@ -91,14 +90,10 @@ class SoftAttentionLoss:
     Args:
         penalty: λ, the weight of the doubly stochastic penalty.
 
-    Raises:
-        ValueError: the penalty is below 0 or not finite.
-
     Source: Xu et al. 2015, equation (14).
     """
 
     def __init__(self, penalty: float = 0.0):
-        check_weight("doubly stochastic penalty", penalty)
         self.penalty = penalty
 
     def __call__(self, model: nn.Module, batch: CaptionBatch) -> Loss:
@@ -141,8 +136,6 @@ class HardAttentionLoss:
     """
 
     def __init__(self, policy_weight: float = 1.0, entropy_weight: float = 0.0):
-        check_weight("policy", policy_weight)
-        check_weight("entropy", entropy_weight)
         self.policy_weight, self.entropy_weight = policy_weight, entropy_weight
         self.baseline = MovingBaseline(LONGEST)
 

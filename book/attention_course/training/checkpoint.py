@@ -3,6 +3,7 @@
 import glob
 import io
 import os
+import platform
 import random
 import secrets
 from collections.abc import Iterator
@@ -133,22 +134,29 @@ def read(path: Path | str) -> dict[str, Any]:
     return saved
 
 
-def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -> None:
-    """Refuse a checkpoint of another training.
+def versions() -> str:
+    """The versions of Python and PyTorch, for the message of :func:`require_same`."""
+    return f"Python {platform.python_version()} and PyTorch {torch.__version__}"
 
-    Raises:
-        ValueError: it differs in the name, shape or type of a parameter, or in one of
-            the settings (see :func:`~attention_course.training.fingerprint.fingerprint`). The
-            message names the first difference.
-    """
+
+def require_same(path: Path | str, own: dict[str, Any], saved: dict[str, Any]) -> None:
+    """Refuse a checkpoint of another training; its versions may be others."""
     if own.keys() != saved.keys():
         raise ValueError(
             f"{path} is no checkpoint of a training: it holds {', '.join(map(str, saved))}"
         )
-    _require_equal(
-        f"{path} is of another model", _kinds(own["model"]), _kinds(saved["model"])
-    )
-    _require_equal(f"{path} is of another training", own["settings"], saved["settings"])
+    compared = {
+        "model": (_kinds(own["model"]), _kinds(saved["model"])),
+        "training": (own["settings"], saved["settings"]),
+    }
+    here, there = own["versions"], saved["versions"]
+    written = "" if here == there else f"; it was written by {there}, this is {here}"
+    for what, both in compared.items():
+        if difference := first_difference(*both):
+            name, mine, its = difference
+            raise ValueError(
+                f"{path} is of another {what}: its {name} is {its}, here {mine}{written}"
+            )
 
 
 def first_difference(
@@ -159,12 +167,6 @@ def first_difference(
     return next(
         ((name, here, there) for name, here, there in pairs if here != there), None
     )
-
-
-def _require_equal(problem: str, own: dict[str, str], saved: dict[str, str]) -> None:
-    if difference := first_difference(own, saved):
-        name, here, there = difference
-        raise ValueError(f"{problem}: its {name} is {there}, here {here}")
 
 
 def _kinds(parameters: dict[str, Tensor]) -> dict[str, str]:

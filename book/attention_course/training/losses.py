@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy
 from attention_course.data.batching import Batch
 from attention_course.data.examples import Labelled
 from attention_course.data.vocabulary import PAD
-from companion._checks import as_classes, check_smoothing
 from companion.losses.tokens import Loss, to_float32, token_loss
 
 #: The figures of a step, by the names of the measures.
@@ -72,19 +71,11 @@ class LabelSmoothing:
 
     It trains for a higher perplexity, so measure with :func:`sequence_loss`.
 
-    Args:
-        epsilon: ε, at least 0 and below 1.
-
-    Raises:
-        TypeError: ``epsilon`` is not a number.
-        ValueError: ``epsilon`` is out of its range.
-
     Source: Szegedy et al. 2016, section 7, with ε / V for each of the V labels;
     Vaswani et al. 2017, section 5.4, with ε = 0.1.
     """
 
     def __init__(self, epsilon: float):
-        check_smoothing(epsilon)
         self.epsilon = epsilon
 
     def __call__(self, model: nn.Module, batch: Batch) -> Loss:
@@ -132,7 +123,7 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
         batch: ``inputs``, a tuple of tensors, and ``labels``, integers ``(b,)``.
     """
     logits = to_float32(model(*batch.inputs))
-    total = cross_entropy(logits, as_classes("labels", batch.labels), reduction="sum")
+    total = cross_entropy(logits, batch.labels, reduction="sum")
     return Loss(total, torch.tensor(len(batch.labels), device=total.device))
 
 
@@ -146,15 +137,11 @@ def loss_and_perplexity(
     The model is in evaluation mode meanwhile.
 
     Args:
-        model: any model that ``loss`` takes.
         batches: the whole set; each batch is moved to the device of the model.
         loss: the loss of one batch.
 
     Returns:
         ``held_out_loss`` and ``perplexity``.
-
-    Raises:
-        ValueError: no batch has a target token.
     """
     device = next(model.parameters()).device
     total, tokens = 0.0, 0
@@ -189,11 +176,7 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients inside the block; the former modes after it.
-
-    Args:
-        model: any module; dropout and the like are off inside the block.
-    """
+    """Evaluation mode without gradients inside the block; the former modes after it."""
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:

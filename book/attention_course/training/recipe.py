@@ -26,11 +26,8 @@ def train(
     on the device where it was.
 
     Args:
-        model: the model to train.
         loss: from the model and a batch to a loss.
         batches: ``batches[step]`` is the batch of a step.
-        steps: the number of training steps.
-        learning_rate: the highest rate.
         evaluate: figures of the model for each record.
 
     Returns:

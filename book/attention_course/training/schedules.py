@@ -5,8 +5,6 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from companion._checks import check_positive, check_warmup
-
 
 def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
     """Linear warm-up, times half a cosine that falls to 0 at step ``steps``.
@@ -18,18 +16,12 @@ def warmup_cosine(optimizer: Optimizer, warmup: int, steps: int) -> LambdaLR:
     Args:
         optimizer: its own learning rate is the factor ``rate``.
         warmup: the steps in which the rate rises.
-        steps: the steps of the whole training.
-
-    Raises:
-        TypeError: a number of steps is not an integer.
-        ValueError: ``steps`` is below 1, or ``warmup`` is not between 1 and ``steps``.
 
     Example:
         >>> optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=2.0)
         >>> warmup_cosine(optimizer, warmup=4, steps=100).get_last_lr()
         [0.5]
     """
-    check_warmup(warmup, steps)
     return LambdaLR(optimizer, _WarmupCosine(warmup, steps))
 
 
@@ -42,16 +34,10 @@ def warmup_inverse_root(optimizer: Optimizer, size: int, warmup: int) -> LambdaL
 
     Args:
         optimizer: its own learning rate is the factor ``rate``, 1 in the paper.
-        size: d_model.
         warmup: the steps in which the rate rises, 4,000 in the paper.
-
-    Raises:
-        TypeError: ``size`` or ``warmup`` is not an integer.
-        ValueError: ``size`` or ``warmup`` is below 1.
 
     Source: Vaswani et al. 2017, section 5.3, equation (3).
     """
-    check_positive(size=size, warmup=warmup)
     return LambdaLR(optimizer, _WarmupInverseRoot(size, warmup))
 
 

@@ -18,12 +18,13 @@ from attention_course.training.checkpoint import (
     remove_partial,
     require_same,
     set_random_state,
+    versions,
     write,
 )
 from attention_course.training.diagnosis import not_finite_gradient, not_finite_output
 from attention_course.training.fingerprint import fingerprint
 from attention_course.training.losses import Record, evaluating, to_device
-from companion._checks import check_clip, check_positive, needs_extra
+from companion._checks import needs_extra
 from companion.losses.tokens import Loss
 
 with needs_extra("book"):
@@ -65,14 +66,8 @@ class Trainer:
         step: the number of steps taken.
         history: the records of :meth:`fit`.
         settings: what a checkpoint must have in common with this training to be loaded:
-            the kinds and settings of its parts. More can be added before the first
+            the classes and settings of its parts. More can be added before the first
             step.
-
-    Raises:
-        ModuleNotFoundError: accelerate or tqdm is not installed; they are in the extra
-            ``attention-companion[book]``.
-        TypeError: ``clip`` is not a number.
-        ValueError: ``clip`` is not above 0.
     """
 
     def __init__(
@@ -83,7 +78,6 @@ class Trainer:
         schedule: LRScheduler | None = None,
         clip: float = 1.0,
     ):
-        check_clip(clip)
         device = PartialState(cpu=not torch.accelerator.is_available()).device
         self.accelerator = Accelerator(mixed_precision=_precision(device))
         model.to(device)
@@ -115,7 +109,6 @@ class Trainer:
 
         Args:
             batches: ``batches[step]`` is the batch of a step.
-            steps: the total number of steps, those before a resumption included.
             evaluate: from the model, in evaluation mode, to figures such as the loss of
                 a validation set; called in every process.
             every: the steps between two records.
@@ -126,12 +119,9 @@ class Trainer:
             A copy of the history.
 
         Raises:
-            TypeError: ``steps`` or ``every`` is not an integer.
-            ValueError: ``steps`` or ``every`` is below 1.
             FloatingPointError: a loss or gradient is not finite. The message names the
                 step and where the first such number arises. No parameter has changed.
         """
-        check_positive(steps=steps, every=every)
         self.model.train()
         main = self.accelerator.is_main_process
         if checkpoint is not None and main:
@@ -212,11 +202,7 @@ class Trainer:
         self._losses.clear()
 
     def evaluate(self, evaluate: Callable[[nn.Module], Record]) -> Record:
-        """The figures of the model as it is, in evaluation mode and by autocast as in training.
-
-        Args:
-            evaluate: as in :meth:`fit`.
-        """
+        """The figures of the model as it is, in evaluation mode and by autocast as in training."""
         with evaluating(self.model), self.accelerator.autocast():
             return {
                 name: float(figure) for name, figure in evaluate(self.model).items()
@@ -237,10 +223,9 @@ class Trainer:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or of another training: other modules,
-                parameters, loss, clip, optimiser, learning rate, schedule, number of processes or
-                further :attr:`settings`. The message names the first difference, and
-                nothing has changed.
+            ValueError: it is damaged, or of another training, by its parameters or its
+                :attr:`settings`. The message names the first difference, and nothing
+                has changed.
         """
         saved = read(path)
         before = copy.deepcopy(self._state())
@@ -263,12 +248,11 @@ class Trainer:
         )
 
     def _parts(self) -> dict[str, Any]:
-        scaler = self.accelerator.scaler
         return {
             "model": self.model,
             "optimizer": self.optimizer,
             "schedule": self.schedule,
-            "scaler": scaler,
+            "scaler": self.accelerator.scaler,
         }
 
     def _state(self) -> dict[str, Any]:
@@ -276,15 +260,14 @@ class Trainer:
             name: part if part is None else part.state_dict()
             for name, part in self._parts().items()
         }
-        progress = {"step": self.step, "history": self.history, "losses": self._losses}
-        return (
-            parts
-            | progress
-            | {
-                "settings": self.settings,
-                "random": gather_object([random_state(self.model)]),
-            }
-        )
+        return parts | {
+            "step": self.step,
+            "history": self.history,
+            "losses": self._losses,
+            "settings": self.settings,
+            "versions": versions(),
+            "random": gather_object([random_state(self.model)]),
+        }
 
 
 def shard_batch(batch: Any, process: int, processes: int) -> tuple[Any, float]:

@@ -1,6 +1,5 @@
 """The labels of the comparisons are right, and no single word reveals them."""
 
-import math
 from collections import Counter
 
 import pytest
@@ -82,15 +81,3 @@ def test_shared_depends_on_the_seed_alone():
 def test_a_count_or_size_out_of_range_is_refused(count, size, words):
     with pytest.raises(ValueError, match=words):
         shared(count, size, 0)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
-@pytest.mark.parametrize("name", ["count", "size", "seed"])
-def test_arguments_that_are_no_integers_are_refused(name, bad):
-    arguments = {"count": 5, "size": 2, "seed": 0} | {name: bad}
-    with pytest.raises(TypeError, match=f"{name} must be an integer, not {bad!r}"):
-        shared(**arguments)
-    if name == "seed":
-        with pytest.raises(TypeError, match="seed must be an integer"):
-            larger(bad)

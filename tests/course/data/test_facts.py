@@ -1,4 +1,3 @@
-import math
 from collections import Counter
 from datetime import date
 
@@ -160,23 +159,6 @@ def test_the_split_is_by_territory_and_test_facts_have_known_currencies_and_lang
     assert split(real, 0.2, seed=2) != (train, test)
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.5, math.nan])
-def test_a_fraction_out_of_range_is_an_error(fraction):
-    with pytest.raises(ValueError, match=f"between 0 and 1, but is {fraction}"):
-        split(SQUARE, fraction, seed=0)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("bad", ["3", None, math.nan, 2.5, 1e15])
-def test_counts_and_seeds_that_are_no_integers_are_errors(bad):
-    with pytest.raises(TypeError, match=f"count must be an integer, not {bad!r}"):
-        questions(SQUARE, SQUARE, bad, seed=0)
-    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
-        questions(SQUARE, SQUARE, 1, seed=bad)
-    with pytest.raises(TypeError, match=f"seed must be an integer, not {bad!r}"):
-        split(SQUARE, 0.5, seed=bad)
-
-
 def test_too_few_territories_are_an_error():
     with pytest.raises(
         ValueError,
@@ -189,11 +171,6 @@ def test_too_few_territories_are_an_error():
         ValueError, match="no question can be asked about 3 facts among 3 others"
     ):
         questions(SQUARE[:3], SQUARE[:3], 1, seed=0)
-
-
-def test_no_questions_are_an_error():
-    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
-        questions(SQUARE, SQUARE, 0, seed=0)
 
 
 def test_the_answer_occurs_in_the_document_and_the_blank_does_not():
@@ -232,8 +209,6 @@ def test_the_most_widespread_languages_have_names_of_one_word(real):
 def test_more_languages_than_there_are_is_an_error():
     with pytest.raises(ValueError, match="there are 2 languages, not 3"):
         widespread(SQUARE, 3)
-    with pytest.raises(ValueError, match="count must be at least 1"):
-        widespread(SQUARE, 0)
 
 
 def test_exactly_one_language_of_a_list_is_in_the_document():
@@ -274,27 +249,9 @@ def test_lists_that_cannot_be_made_are_errors():
         lists(EVERYWHERE, [0, 2], 1, seed=0)
     with pytest.raises(ValueError, match="the language de is spoken in fewer than 4"):
         lists(EVERYWHERE[1:], [1], 1, seed=0)
-    with pytest.raises(ValueError, match="count must be at least 1"):
-        lists(EVERYWHERE, [1], 0, seed=0)
-    with pytest.raises(ValueError, match="lengths is empty"):
-        lists(EVERYWHERE, [], 1, seed=0)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("bad", [1.5, "1", None])
-def test_lengths_that_are_no_integers_are_errors(bad):
-    with pytest.raises(TypeError, match=f"lengths must be an integer, not {bad!r}"):
-        lists(EVERYWHERE, [1, bad], 1, seed=0)
-
-
-def test_languages_without_a_name_or_of_several_words_are_errors():
-    unnamed, long = (
-        [Fact(f"{code}{number}", "EUR", code) for number in range(4)]
-        for code in ("xx-none", "zh_Hant")
-    )
-    with pytest.raises(ValueError, match="'xx-none' has no name as a language in en"):
-        widespread([*EVERYWHERE, *unnamed], 2)
-    with pytest.raises(ValueError, match="'xx-none' has no name"):
-        lists([*EVERYWHERE, *unnamed], [1], 1, seed=0)
+def test_a_language_of_several_words_is_an_error():
+    long = [Fact(f"zh_Hant{number}", "EUR", "zh_Hant") for number in range(4)]
     with pytest.raises(ValueError, match="language zh_Hant has more than one word"):
         lists([*EVERYWHERE, *long], [1], 1, seed=0)

@@ -66,10 +66,3 @@ def test_pairs_of_real_documents():
 def test_documents_without_two_names_in_a_file_are_an_error():
     with pytest.raises(ValueError, match="these 2 documents"):
         name_pairs(THREE[2:], seed=0)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("seed", ["3", None, 2.5])
-def test_a_seed_that_is_no_integer_is_an_error(seed):
-    with pytest.raises(TypeError, match=f"seed must be an integer, not {seed!r}"):
-        name_pairs(THREE, seed)

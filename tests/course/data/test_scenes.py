@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ from attention_course.data.scenes import (
     NAMES,
     WORDS,
     Box,
-    Digits,
     box_of_each_word,
     handwritten_digits,
     sample_scenes,
@@ -121,12 +118,6 @@ def test_the_split_puts_every_image_in_one_set(digits):
         assert not np.array_equal(found.images, other[index].images)
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 1.5, math.nan])
-def test_fractions_out_of_range_are_named(digits, fraction):
-    with pytest.raises(ValueError, match=f"between 0 and 1, but is {fraction}"):
-        split(digits, fraction, seed=0)
-
-
 @pytest.mark.parametrize(
     ("fraction", "held_out"), [(0.001, 0), (0.005, 1), (0.999, 178)]
 )
@@ -139,27 +130,7 @@ def test_a_fraction_that_leaves_one_set_empty_is_an_error(digits, fraction, held
         split(digits, fraction, seed=0)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("bad", ["3", None, 2.5, math.nan, 1e15])
-@pytest.mark.parametrize("name", ["count", "seed", "smallest", "largest"])
-def test_arguments_that_are_no_integers_are_errors(digits, name, bad):
-    arguments = {"count": 3, "seed": 0, "smallest": 1, "largest": 2} | {name: bad}
-    with pytest.raises(TypeError, match=f"{name} must be an integer, not {bad!r}"):
-        sample_scenes(digits, **arguments)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("margin", ["3", None, 2.5, math.nan])
-def test_a_margin_that_is_no_integer_is_an_error(margin):
-    with pytest.raises(TypeError, match=f"margin must be an integer, not {margin!r}"):
-        weight_inside(torch.zeros(64), Box(0, 0, 8, 8), margin)
-
-
 def test_scenes_that_cannot_be_made_are_errors(digits):
-    with pytest.raises(ValueError, match="not 0"):
-        sample_scenes(digits, 0, seed=0)
-    with pytest.raises(ValueError, match="no digits"):
-        sample_scenes(Digits(digits.images[:0], digits.labels[:0]), 3, seed=0)
     for smallest, largest in [(0, 2), (3, 2), (2, 10)]:
         with pytest.raises(
             ValueError, match=f"from 1 to 9 digits, not {smallest} to {largest}"

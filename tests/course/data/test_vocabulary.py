@@ -111,12 +111,3 @@ def test_documents_without_sentences_are_refused(documents):
 def test_ids_that_are_no_integers_are_refused(token):
     with pytest.raises(TypeError, match="token ids must be integers, not"):
         pad([[1, 2], [token]])
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("frequency", ["3", None, 2.5, math.nan])
-def test_a_minimum_frequency_that_is_no_integer_is_refused(frequency):
-    with pytest.raises(TypeError, match="minimum_frequency must be an integer, not"):
-        Vocabulary.of([["a"]], minimum_frequency=frequency)
-    with pytest.raises(ValueError, match="minimum_frequency must be at least 1, not 0"):
-        Vocabulary.of([["a"]], minimum_frequency=0)

@@ -146,29 +146,6 @@ def test_the_baseline_changes_only_in_training_mode():
     assert loss.baseline.value.any()
 
 
-@pytest.mark.parametrize(
-    ("build", "name"),
-    [
-        (lambda: SoftAttentionLoss(-0.1), "doubly stochastic penalty"),
-        (lambda: HardAttentionLoss(-0.1), "policy"),
-        (lambda: HardAttentionLoss(0.1, -0.1), "entropy"),
-    ],
-)
-def test_negative_weights_are_errors(build, name):
-    with pytest.raises(
-        ValueError, match=rf"weight of the {name} .* at least 0, not -0\.1"
-    ):
-        build()
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("weight", ["0.1", None])
-@pytest.mark.parametrize("loss", [SoftAttentionLoss, HardAttentionLoss])
-def test_weights_that_are_no_numbers_are_errors(loss, weight):
-    with pytest.raises(TypeError, match=rf"weight of the .* number, not {weight!r}"):
-        loss(weight)
-
-
 def test_a_caption_longer_than_the_baseline_is_an_error():
     target = torch.cat([TARGET[:, :1], TARGET[:, 1:2].expand(-1, 24), TARGET[:, 1:]], 1)
     batch = BATCH._replace(target=target)

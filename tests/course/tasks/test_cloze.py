@@ -126,11 +126,6 @@ def test_a_question_without_words_is_an_error(kind):
         task.accuracy(kind(len(task.words), 3, 4))
 
 
-def test_no_questions_are_an_error():
-    with pytest.raises(ValueError, match="there are no examples"):
-        Cloze(TWO, TWO, []).accuracy(Fixed([0.5, 0.5]))
-
-
 def test_training_is_reproducible():
     examples = questions(SQUARE, SQUARE, 40, seed=0)
     task, found = Cloze(examples, examples, examples), []

@@ -76,30 +76,8 @@ def test_passages_of_fewer_than_two_characters_are_an_error(length):
         Copying(["a" * length], ["c" * length], ["b" * length])
 
 
-@pytest.mark.parametrize("empty", range(3))
-def test_a_task_with_an_empty_set_is_an_error(empty):
-    sets = [TRAIN, VALIDATION, TEST]
-    sets[empty] = []
-    with pytest.raises(ValueError, match=r"0 (passages )?for .*: each set needs"):
-        Copying(*sets)
-
-
-def test_no_separator_is_an_error():
-    with pytest.raises(ValueError, match="gap must be at least 1, not 0"):
-        Copying(TRAIN, VALIDATION, TEST, gap=0)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("gap", ["1", None, 1.5])
-def test_a_gap_that_is_no_integer_is_an_error(gap):
-    with pytest.raises(TypeError, match=f"gap must be an integer, not {gap!r}"):
-        Copying(TRAIN, VALIDATION, TEST, gap)
-
-
 def test_passages_are_whole_and_do_not_overlap():
     assert manual.passages(["abcdefgh", "ijk", "lm"], 3) == ["abc", "def", "ijk"]
-    with pytest.raises(ValueError, match="not 0"):
-        manual.passages(["abc"], 0)
 
 
 def test_the_manual_has_one_line_a_text_and_is_long():

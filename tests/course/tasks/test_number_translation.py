@@ -97,13 +97,6 @@ def test_the_table_has_each_seed_and_the_mean_of_each_length():
     ]
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("most_words", ["8", None, 8.0])
-def test_a_number_of_words_that_is_no_integer_is_an_error(most_words):
-    with pytest.raises(TypeError, match=f"must be an integer, not {most_words!r}"):
-        short_numbers(most_words)
-
-
 def test_the_parts_of_a_narrow_transformer_are_those_that_are_named(french):
     model = narrow_transformer(
         french, PreNorm, lambda: LearnedPositionalEncoding(9, 16), layers=3, d_model=16

@@ -75,9 +75,3 @@ def test_label_smoothing_mixes_the_target_with_the_uniform_distribution(epsilon)
     loss = LabelSmoothing(epsilon)(model, Batch(SOURCE, TARGET))
     assert loss.total.item() == pytest.approx(total, rel=1e-9)
     assert loss.count.item() == count
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, 1.0, math.nan])
-def test_an_epsilon_out_of_its_range_is_refused(epsilon):
-    with pytest.raises(ValueError, match=f"at least 0 and below 1, not {epsilon}"):
-        LabelSmoothing(epsilon)

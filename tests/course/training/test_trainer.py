@@ -16,7 +16,6 @@ from attention_course.training import (
     Trainer,
     evaluating,
     loss_and_perplexity,
-    recipe,
     sequence_loss,
     trainer,
     warmup_cosine,
@@ -55,12 +54,13 @@ def make_trainer(
     schedule=True,
     model=Tiny,
     clip=1.0,
+    learning_rate=0.05,
 ):
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     model = model(size)
-    optimizer = optimizer(model.parameters(), lr=0.05)
+    optimizer = optimizer(model.parameters(), lr=learning_rate)
     schedule = warmup_cosine(optimizer, 5, steps) if schedule else None
     return Trainer(model, optimizer, loss, schedule, clip)
 
@@ -312,23 +312,21 @@ class TestCheckpointsThatDoNotFit:
 
     def test_other_settings_of_the_optimizer(self, path):
         other = partial(torch.optim.Adam, betas=(0.5, 0.9))
-        message = r"its group 0 betas is tuple\(0=0.9, 1=0.999\), here .*0.5"
+        message = r"its group 0 betas is \(0.9, 0.999\), here \(0.5, 0.9\)"
         self.refuse(make_trainer(optimizer=other), path, message)
 
     def test_parameters_in_another_order(self, path):
         def backwards(parameters, lr):
             return torch.optim.Adam(reversed(list(parameters)), lr)
 
-        message = (
-            r"its group 0 params is .*0='embedding.weight'.*, here .*0='output.bias'"
-        )
+        message = r"its group 0 parameter 0 is embedding\.weight, here output\.bias"
         self.refuse(make_trainer(optimizer=backwards), path, message)
 
     def test_a_schedule_of_other_steps(self, path):
         self.refuse(
             make_trainer(steps=1000),
             path,
-            r"its schedule lr_lambdas is .*20.*, here .*1000",
+            r"its schedule\.lr_lambdas is .*20.*, here .*1000",
         )
 
     @pytest.mark.parametrize("name", ["python", "numpy", "torch", "cuda", "modules"])
@@ -378,7 +376,7 @@ class TestCheckpointsThatDoNotFit:
         self.refuse(make_trainer(model=build), path, message)
 
     def test_another_loss(self, path):
-        message = r"its loss is sequence_loss\(.*, here LabelSmoothing\(epsilon=0\.1\)"
+        message = r"its loss is sequence_loss, here LabelSmoothing\(epsilon=0\.1\)"
         self.refuse(make_trainer(loss=LabelSmoothing(0.1)), path, message)
 
     def test_other_settings_of_the_loss(self, path):
@@ -390,6 +388,21 @@ class TestCheckpointsThatDoNotFit:
     def test_another_clip(self, path):
         self.refuse(make_trainer(clip=2.0), path, "its clip is 1, here 2")
         self.refuse(make_trainer(clip=math.inf), path, "its clip is 1, here inf")
+
+    def test_another_learning_rate(self, path):
+        other = partial(torch.optim.Adam, eps=1e-6)
+        self.refuse(make_trainer(optimizer=other), path, "its group 0 eps is 1e-08")
+        message = r"its schedule\.base_lrs is \(0\.05\), here \(0\.1\)"
+        self.refuse(make_trainer(learning_rate=0.1), path, message)
+
+    def test_the_versions_are_named_and_not_compared(self, path):
+        content = read(path)
+        content["versions"] = "Python 3.12.1 and PyTorch 2.7.0"
+        torch.save(content, path)
+        message = r"here 2; it was written by Python 3\.12\.1 .*, this is Python 3\."
+        self.refuse(make_trainer(clip=2.0), path, message)
+        (resumed := make_trainer()).load(path)
+        assert resumed.step == 3
 
     def test_further_settings(self, path):
         trainer = make_trainer()
@@ -501,24 +514,6 @@ def test_the_gradient_is_clipped_to_the_norm_that_was_asked_for():
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"steps": 0}, "steps must be at least 1, not 0"),
-        ({"steps": 3, "every": 0}, "every must be at least 1, not 0"),
-    ],
-)
-def test_too_few_steps_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make_trainer().fit([], **arguments)
-
-
-@pytest.mark.parametrize("clip", [0, -1.0, math.nan])
-def test_a_clip_that_is_not_above_0_is_refused(clip):
-    with pytest.raises((ValueError, TypeError), match="clip"):
-        make_trainer(clip=clip)
-
-
 def test_what_a_killed_training_left_is_removed_at_the_next_start(tmp_path):
     path = tmp_path / "checkpoint.pt"
     make_trainer().fit(Batches(PAIRS, 8, seed=0), 2, checkpoint=path)
@@ -608,12 +603,6 @@ def test_the_rate_rises_and_falls():
     assert rates[100] == rates[101] == 0
 
 
-@pytest.mark.parametrize("warmup", [0, 11])
-def test_a_warmup_that_does_not_fit_is_named(warmup):
-    with pytest.raises(ValueError, match=f"1 to 10 steps, not {warmup}"):
-        warmup_cosine(torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0), warmup, 10)
-
-
 def test_the_transformers_rate_is_the_papers_highest_after_the_warmup_and_resumes():
     def begin():
         optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=2.0)
@@ -641,21 +630,6 @@ def test_the_transformers_rate_is_the_papers_highest_after_the_warmup_and_resume
         assert optimizer.param_groups[0]["lr"] == rate
         optimizer.step()
         schedule.step()
-
-
-@pytest.mark.parametrize(("size", "warmup"), [(512, 0), (0, 40)])
-def test_a_size_or_warmup_of_nothing_is_an_error(size, warmup):
-    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        warmup_inverse_root(optimizer, size, warmup)
-
-
-@pytest.mark.parametrize("steps", [0, -1])
-def test_a_recipe_of_no_steps_is_an_error(steps):
-    with pytest.raises(ValueError, match=f"steps must be at least 1, not {steps}"):
-        recipe.train(
-            nn.Linear(1, 1), sequence_loss, Batches(PAIRS, 8, seed=0), steps, 0.1
-        )
 
 
 @pytest.mark.cuda
