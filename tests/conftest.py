@@ -1,7 +1,7 @@
 """What all tests have in common: one thread, and switches for GPUs and shape checks."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,6 +52,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs an NVIDIA GPU")
     if item.get_closest_marker("data") and "COMPANION_DATA" not in os.environ:
         pytest.skip("COMPANION_DATA is not set")
+
+
+def slow_but(kept: set[str], names: Iterable[str]) -> list:
+    """The parameters of a full product, of which ``make test`` takes only those that are kept."""
+    return [
+        pytest.param(name, marks=[] if name in kept else [pytest.mark.slow])
+        for name in names
+    ]
 
 
 @pytest.fixture

@@ -227,6 +227,8 @@ def test_merged_calls_are_one_softmax_with_its_gradient_even_where_all_is_masked
     assert gradcheck(merged, (score, value, near, far))
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @torch.no_grad()
 def test_compiled_local(compiler):
     attention = FlexAttention(masks.local(40))
@@ -235,6 +237,7 @@ def test_compiled_local(compiler):
     equals_its_definition(other, *sequence(300, 300, dtype=torch.float32))
 
 
+@pytest.mark.compiled
 @torch.no_grad()
 def test_compiled_with_padding_and_the_last_queries_alone(compiler):
     query, key, value = sequence(150, 300, dtype=torch.float32)
@@ -243,6 +246,8 @@ def test_compiled_with_padding_and_the_last_queries_alone(compiler):
     assert not attention(query, key, value, padding(300))[1].any()
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @torch.no_grad()
 def test_compiled_atrous_in_half_precision(compiler):
     equals_its_definition(
@@ -250,6 +255,8 @@ def test_compiled_atrous_in_half_precision(compiler):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @torch.no_grad()
 def test_in_a_compiled_model(compiler):
     model = MultiHeadAttention(32, 2, attention=FlexAttention(masks.local(5)))

@@ -135,6 +135,7 @@ def test_low_precision(inner, inputs, kind):
     assert weights.isfinite().all()
 
 
+@pytest.mark.compiled
 @BOTH
 @pytest.mark.usefixtures("unchecked")
 def test_compiled_into_one_graph(inner, inputs, kind):

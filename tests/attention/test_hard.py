@@ -151,6 +151,7 @@ def test_low_precision(inner, inputs, dtype):
         assert part.isfinite().all()
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_compiled_into_one_graph(inner, inputs):
     torch.compiler.reset()

@@ -130,6 +130,8 @@ def test_a_masked_key_may_be_infinite(kind):
     close(attention(x, key, x, visible), attention(x, x, x, visible))
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_one_exported_program_serves_all_lengths():
     attention = Sequence(CausalLinearAttention(chunk=3))

@@ -494,6 +494,7 @@ def test_every_device_and_precision(device, precision):
     assert all(p.grad.isfinite().all() for p in attend.parameters())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )

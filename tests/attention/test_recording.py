@@ -303,6 +303,7 @@ def test_decoding_from_sums_has_no_weights_to_record():
 # torch.compile
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_a_model_compiled_inside_the_block_is_recorded_there_and_nowhere_else():
     torch.compiler.reset()
@@ -317,6 +318,7 @@ def test_a_model_compiled_inside_the_block_is_recorded_there_and_nowhere_else():
     assert len(maps["attention"]) == 2
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_model_is_recorded_inside_the_block():
     torch.compiler.reset()

@@ -449,6 +449,7 @@ for attention, mask, value_size in [
 """
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("device", "backend"),
     [("cpu", "aot_eager"), pytest.param("cuda", "inductor", marks=pytest.mark.cuda)],
@@ -474,12 +475,18 @@ for length in range(5, 15):
 """
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("setting", "fullgraph", "fails"),
     [
-        ("", False, False),
+        pytest.param("", False, False, marks=pytest.mark.slow),
         ("", True, True),
-        ("torch._dynamo.config.recompile_limit = 16", True, False),
+        pytest.param(
+            "torch._dynamo.config.recompile_limit = 16",
+            True,
+            False,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_graph_is_for_one_length_and_there_are_eight(setting, fullgraph, fails):
@@ -514,6 +521,8 @@ def test_under_torch_func_it_is_the_definition(kind, causal):
     close(torch.func.vmap(lambda x: attention(x, x, x))(x), attention(x, x, x))
 
 
+@pytest.mark.compiled
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_it_is_exported_for_every_length(kind, causal):
     class SelfAttention(torch.nn.Module):

@@ -450,6 +450,8 @@ def test_every_device_and_precision(row, attention, device, precision):
     assert all(x.grad is None or x.grad.isfinite().all() for x in reached)
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )

@@ -11,6 +11,7 @@ from torch.func import functional_call
 from attention_course.data.vocabulary import pad
 from companion.attention import record_weights
 from companion.decoding import beam_search, greedy, map_state, tensors
+from tests.conftest import slow_but
 from tests.reference import searches
 from tests.tiny import (
     ATTENTIVE,
@@ -287,10 +288,11 @@ def test_the_output_layer_is_called_once_in_training(model):
     assert calls == [(*TARGET.shape, TARGET_WORDS)]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", slow_but({"bahdanau"}, COMPILED))
 @pytest.mark.usefixtures("unchecked")
 def test_decoders_compile_as_one_graph(name, device):
     torch.compiler.reset()
@@ -310,6 +312,8 @@ def test_decoders_compile_as_one_graph(name, device):
     close(forward(target, state), model.decoder(target, state))
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )
@@ -329,8 +333,11 @@ def test_models_without_a_recurrence_compile_as_one_graph(name, device):
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", sorted(set(MODELS) - set(GROWING)))
+@pytest.mark.parametrize(
+    "name", slow_but({"bahdanau"}, sorted(set(MODELS) - set(GROWING)))
+)
 def test_an_exported_decoder_serves_every_batch_size(name):
     model = MODELS[name]()
     state, double = (
@@ -347,8 +354,12 @@ def test_an_exported_decoder_serves_every_batch_size(name):
     close(found, model.decoder(TARGET.repeat(2, 1), double))
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", ["bahdanau", "sutskever", "convs2s", "transformer"])
+@pytest.mark.parametrize(
+    "name",
+    slow_but({"bahdanau"}, ["bahdanau", "sutskever", "convs2s", "transformer"]),
+)
 def test_a_compiled_encoder_refuses_padding_before_a_token(name):
     torch.compiler.reset()
     model = MODELS[name]()

@@ -91,6 +91,7 @@ def test_a_token_outside_the_vocabulary_is_an_error_with_the_numbers(
     assert Embedding(7, 3)(torch.tensor([0, 6])).shape == (2, 3)
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_compiled_into_one_graph():
     embedding = Embedding(7, 3)

@@ -216,6 +216,7 @@ def test_functional_call_uses_the_parameters_it_is_given(layer):
     assert torch.equal(layer(X), before)
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("gradients", [False, True])
 def test_compiled_into_one_graph_that_follows_its_parameters(layer, gradients):

@@ -164,6 +164,7 @@ def test_neighbours_far_out_are_told_apart_in_half_precision(dtype):
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )

@@ -64,6 +64,7 @@ def test_what_is_no_batch_of_tokens_is_an_error(read, source, error, message):
         read(source)
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiled_padding_before_a_token_is_an_error_too(backend):

@@ -427,6 +427,8 @@ def test_reset_parameters_initialises_everything_again():
         assert 0.5 * bound < block.W_0.abs().max() <= bound
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_an_exported_classifier_takes_other_batches_and_lengths():
     model = spread(build_classifier())

@@ -311,6 +311,7 @@ def test_teacher_forcing_never_takes_the_weights_of_a_search(model):
     assert torch.equal(found, expected)
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("compiled_start", [False, True])
 def test_a_compiled_training_step_between_two_searches_is_noticed(

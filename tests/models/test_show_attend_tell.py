@@ -328,6 +328,8 @@ class EncoderAndCaptioner(torch.nn.Module):
         return self.captioner(target, self.captioner.start(*self.encoder(images)))
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_an_exported_captioner_takes_another_batch():
     model, batch = spread(EncoderAndCaptioner()), torch.export.Dim("batch", min=2)

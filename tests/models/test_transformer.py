@@ -511,6 +511,8 @@ def test_bad_sizes_are_errors(build, message):
         build()
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 )
@@ -529,6 +531,7 @@ def test_an_encoder_layer_compiles_as_one_graph(residual, device):
     torch.testing.assert_close(compiled(x), layer(x))
 
 
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 def test_the_model_compiles_as_one_graph_for_varying_lengths():
     torch.compiler.reset()
@@ -541,6 +544,8 @@ def test_the_model_compiles_as_one_graph_for_varying_lengths():
         close(compiled(source, target), model(source, target))
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("strict", [False, True])
 def test_the_exported_model_takes_any_batch_and_lengths_and_padding(strict):
