@@ -712,14 +712,6 @@ def check_same_scale(scales: Sequence[float]) -> None:
         raise ValueError(f"the layers need one sum_scale, not {scales}")
 
 
-def check_gain(gain: float) -> None:
-    """Refuse a gain that is not above 0, as where dropout leaves nothing."""
-    if not gain > 0:
-        raise ValueError(
-            f"the gain must be above 0, not {gain}: dropout must be below 1"
-        )
-
-
 # Decoding
 
 

@@ -4,7 +4,6 @@ from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding, ScaledEmbedding
 from companion.layers.gated_convolution import (
     GatedConvolution,
-    NormalisedWeights,
     WeightNormLinear,
     scale_gradient,
 )
@@ -37,7 +36,6 @@ __all__ = [
     "GatedConvolution",
     "LearnedPositionalEncoding",
     "NoPositionalEncoding",
-    "NormalisedWeights",
     "PostNorm",
     "PreNorm",
     "PreRMSNorm",

@@ -15,6 +15,7 @@ from companion._checks import (
     check_same_scale,
     check_source,
     check_token_size,
+    functorch_is_active,
     stack_size,
 )
 from companion.attention.scores import Dot
@@ -24,6 +25,8 @@ from companion.layers.gated_convolution import (
     GatedConvolution,
     NormalisedWeights,
     WeightNormLinear,
+    normalised_once,
+    normalised_weights,
     scale_gradient,
 )
 from companion.layers.positional_encoding import LearnedPositionalEncoding
@@ -260,7 +263,7 @@ class ConvS2SDecoder(SequenceDecoder):
         self.output = WeightNormLinear(
             embedding_size, vocabulary_size, gain=1 - dropout
         )
-        self._search_weights = NormalisedWeights()
+        self._search_weights: NormalisedWeights | None = None  # since ``start``
 
     def start(
         self,
@@ -276,7 +279,7 @@ class ConvS2SDecoder(SequenceDecoder):
                 ``embedding_size``.
         """
         check_source(states, mask, self.embedding.embedding_dim)
-        self._search_weights = NormalisedWeights()
+        self._search_weights = None
         key = scale_gradient(states, 1 / self._attending)
         m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
         value = self.layers[0].sum_scale * (key + embedded)
@@ -303,12 +306,20 @@ class ConvS2SDecoder(SequenceDecoder):
 
     def step(self, token: Int[Tensor, " b"], state: ConvS2SState) -> DecoderStep:
         """The logits after ``token``, by the weights of this search."""
-        with self._search_weights.reused():
+        if (
+            torch.is_grad_enabled()
+            or torch.compiler.is_compiling()
+            or functorch_is_active()
+        ):
+            return super().step(token, state)
+        if self._search_weights is None:
+            self._search_weights = normalised_weights(self)
+        with normalised_once(self._search_weights):
             return super().step(token, state)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy or of a file, without a search's weights."""
-        return vars(self) | {"_search_weights": NormalisedWeights()}
+        return vars(self) | {"_search_weights": None}
 
 
 class ConvS2S(EncoderDecoder):
