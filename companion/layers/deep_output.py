@@ -25,9 +25,6 @@ class DeepOutput(nn.Module):
         size: the number of maxout units, l in the papers.
         vocabulary_size: the number of target tokens.
 
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
-
     Source: Bahdanau et al. 2015, appendix A.2.2; Cho et al. 2014, appendix A.1.2.
     Deviation: both layers have a bias, which the papers leave out of their equations.
 

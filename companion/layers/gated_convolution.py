@@ -95,6 +95,9 @@ def normalised_once(weights: NormalisedWeights) -> Iterator[None]:
 def scale_gradient(x: Float[Tensor, "*b"], scale: float) -> Float[Tensor, "*b"]:
     """``x`` itself, whose gradient is multiplied by ``scale`` on its way back.
 
+    Args:
+        x, scale: any tensor, and the factor of its gradient.
+
     Example:
         >>> x = torch.ones(2, requires_grad=True)
         >>> scale_gradient(x, 0.5).sum().backward()

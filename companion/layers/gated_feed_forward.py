@@ -19,9 +19,6 @@ class SwiGLU(nn.Module):
         d_ff: features of the hidden layer. It has three matrices instead of two, so 2/3
             of the usual size keeps the number of parameters.
 
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
-
     Source: Shazeer 2020, equation (6), where the matrices are W, V and W_2, without biases.
 
     Example:

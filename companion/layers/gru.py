@@ -25,9 +25,6 @@ def pytorch_gru(
     Args:
         input_size, hidden_size: dimensions of an input and of a hidden state.
         bidirectional: whether a second direction reads from the last input to the first.
-
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
     """
     check_positive(input_size=input_size, hidden_size=hidden_size)
     return nn.GRU(
@@ -50,9 +47,6 @@ class ResetBeforeGRUCell(nn.Module):
 
     Args:
         input_size, hidden_size: dimensions of x and h.
-
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
 
     Source: Cho et al. 2014, section 2.3, equations (5) to (8); Bahdanau et al. 2015,
     appendix A.1.1.
@@ -90,9 +84,6 @@ class ResetBeforeGRU(nn.Module):
         input_size, hidden_size: dimensions of an input and of a hidden state.
         bidirectional: whether a second cell reads from the last input to the first. Its
             states come beside the first one's.
-
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
 
     Source: as :class:`ResetBeforeGRUCell`.
 

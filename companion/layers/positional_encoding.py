@@ -1,4 +1,7 @@
-"""Positional encodings: vectors for positions, which attention by itself does not know."""
+"""Positional encodings: vectors for positions, which attention by itself does not know.
+
+In all of them ``first`` is the position of the first vector, one number or one for each row.
+"""
 
 import math
 from typing import Any
@@ -38,9 +41,6 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
         positions: any real numbers. float64 is kept; all else is computed in float32.
         size: d, the paper's d_model. An odd size ends with a sine.
 
-    Raises:
-        TypeError, ValueError: ``size`` is not an integer, or is below 1.
-
     Source: Vaswani et al. 2017, section 3.5.
 
     Example:
@@ -77,10 +77,6 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     There is no longest length, because nothing is learned.
 
-    Raises:
-        TypeError: a position is not an integer.
-        ValueError: a position is negative, or the vectors are not ``(b, n, d)``.
-
     Source: Vaswani et al. 2017, section 3.5.
 
     Example:
@@ -96,12 +92,7 @@ class SinusoidalPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
-        """The vectors plus their sinusoids.
-
-        Args:
-            embedded: vectors at consecutive positions.
-            first: the position of the first vector, one number or one for each row.
-        """
+        """The vectors plus their sinusoids; ``first`` is the position of the first one."""
         if isinstance(first, Tensor) or not _may_be_kept(embedded):
             return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
         check_positions(embedded, first)
@@ -149,10 +140,6 @@ class ConcatenatedPositionalEncoding(nn.Module):
     Args:
         size: dimension of the sinusoids.
 
-    Raises:
-        TypeError, ValueError: as :class:`SinusoidalPositionalEncoding`; or ``size`` is
-            not an integer, or below 1.
-
     Deviation: Gehring et al. 2017 and Vaswani et al. 2017 add; we concatenate to
     compare.
 
@@ -169,10 +156,7 @@ class ConcatenatedPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n e"]:
-        """The vectors beside their sinusoids.
-
-        ``first`` is as in :class:`SinusoidalPositionalEncoding`.
-        """
+        """The vectors beside their sinusoids."""
         encoding = sinusoids_like(embedded, first, self.size)
         return torch.cat([embedded, encoding.expand(embedded.shape[0], -1, -1)], -1)
 
@@ -185,18 +169,11 @@ class LearnedPositionalEncoding(nn.Module):
         x_pos + P[pos],   0 ≤ pos < max_length
 
     The table is initialised with a standard deviation of 0.1. A row whose position
-    never occurs in training learns nothing, and there is none beyond ``max_length``.
+    never occurs in training learns nothing. A position beyond the table is an error;
+    where ``first`` is a tensor on a GPU or in a compiled graph, it is PyTorch's own.
 
     Args:
-        max_length: the number of positions.
-        size: dimension of the vectors.
-
-    Raises:
-        TypeError: a size or a position is not an integer.
-        ValueError: a size is below 1, the vectors are not ``(b, n, size)``, or a
-            position is outside the table. Where ``first`` is a tensor on a GPU, which
-            would have to be waited for, and under ``torch.compile``, only more vectors
-            than positions are noticed; the rest is PyTorch's own error.
+        max_length, size: the number of positions, and the dimension of the vectors.
 
     Source: Gehring et al. 2017, section 3.1.
 
@@ -218,10 +195,7 @@ class LearnedPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
-        """The vectors plus the table's rows of their positions.
-
-        ``first`` is as in :class:`SinusoidalPositionalEncoding`.
-        """
+        """The vectors plus the table's rows of their positions."""
         check_positions(embedded, first, self.embedding.num_embeddings)
         check_size("embedded", embedded, self.embedding.embedding_dim)
         return embedded + self.embedding(positions(embedded, first))
@@ -241,8 +215,5 @@ class NoPositionalEncoding(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
-        """The vectors themselves.
-
-        ``first`` is as in :class:`SinusoidalPositionalEncoding`, and is not used.
-        """
+        """The vectors themselves."""
         return embedded

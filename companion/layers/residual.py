@@ -18,9 +18,6 @@ class Residual(nn.Module, ABC):
     Args:
         size: dimension of the inputs.
         dropout: dropout probability of the sub-layer's output.
-
-    Raises:
-        TypeError, ValueError: ``size`` is not an integer, or is below 1.
     """
 
     def __init__(self, size: int, dropout: float):

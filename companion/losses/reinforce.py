@@ -31,9 +31,6 @@ def doubly_stochastic_penalty(
         mask: which positions i count.
         weight: λ.
 
-    Raises:
-        ValueError: the weight is below 0 or not finite.
-
     Source: Xu et al. 2015, section 4.2.1, equation (14). Some implementations average
     over the positions, or take another number than 1.
     """
@@ -51,11 +48,7 @@ def reward_to_go(
     them out keeps the gradient unbiased and lowers its variance.
 
     Args:
-        reward: r.
-        words: which time steps count.
-
-    Raises:
-        ValueError: the two differ in their shape.
+        reward, words: r, and which time steps count.
 
     Deviation: Xu et al. 2015 take the reward of the whole caption for every time step;
     this is the estimator with less variance.
@@ -79,10 +72,6 @@ class MovingBaseline(nn.Module):
     Args:
         steps: the number of time steps. With 1 it is the paper's, one number for the
             whole caption.
-
-    Raises:
-        ValueError: ``steps`` is below 1; in a call: a batch has more time steps, or
-            reward and words differ in their shape.
 
     Source: Xu et al. 2015, section 4.1.
     """
@@ -135,9 +124,6 @@ def reinforce_loss(
         words: which time steps count.
         policy_weight: λ_r.
         entropy_weight: λ_e, the weight of the entropy bonus.
-
-    Raises:
-        ValueError: a weight is below 0 or not finite, or the shapes differ.
 
     Source: Xu et al. 2015, section 4.1.
     """

@@ -13,12 +13,7 @@ Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]
 
 
 def to_array(values: Any, name: str) -> Float[np.ndarray, "..."]:
-    """A tensor, an array, or nested lists of them as one array of floats on the CPU.
-
-    Raises:
-        TypeError: they are not numbers, or lists of different lengths; the message
-            begins with ``name``.
-    """
+    """A tensor, an array, or nested lists of them as one array of floats on the CPU."""
     try:
         return np.asarray(_without_tensors(values), dtype=float)
     except (TypeError, ValueError) as error:
@@ -42,13 +37,7 @@ def weight_matrix(
     queries: Sequence[str],
     keys: Sequence[str],
 ) -> Float[np.ndarray, "q k"]:
-    """The weights as an array, if they fit their tokens.
-
-    Raises:
-        TypeError: a token is not a string, or the weights are not numbers.
-        ValueError: the weights do not have one row per query and one column per key,
-            there are no queries or no keys, or a weight lies outside 0 to 1.
-    """
+    """The weights as an array, if they fit their tokens."""
     values = to_array(weights, "weights")
     if values.shape != (len(queries), len(keys)) or not values.size:
         raise ValueError(
@@ -74,12 +63,7 @@ def weight_matrix(
 def weight_matrices(
     maps: Mapping[str, Alignment],
 ) -> dict[str, Float[np.ndarray, "q k"]]:
-    """The :func:`weight_matrix` of each named map.
-
-    Raises:
-        TypeError, ValueError: there is no map, or one of them is invalid; the message
-            gives its name.
-    """
+    """The :func:`weight_matrix` of each named map."""
     if not maps:
         raise ValueError(
             "there is no map to show: give at least one, as {name: (weights, queries, keys)}"

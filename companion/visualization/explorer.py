@@ -58,18 +58,10 @@ _TABS = """\
 
 
 class Explorer:
-    """Interactive alignments that a notebook shows as HTML; made by :func:`explore`.
+    """Interactive alignments that a notebook shows as HTML.
 
     Args:
-        maps: ``{name: (weights, queries, keys)}``.
-        title: the title of the whole.
-        first: the name of the map that is open at first; by default the first one.
-        row: the number of the row that is selected in it at first; by default the one whose
-            weights are spread most, as in all other maps.
-        hint: one line that says what to try.
-
-    Raises:
-        TypeError, ValueError: as :func:`explore_many`.
+        maps, title, first, row, hint: as of :func:`explore_many`, which makes it.
     """
 
     def __init__(
@@ -156,24 +148,14 @@ def explore(
     Pointing at, tapping or selecting a query shades the keys by its weights.
 
     Args:
-        weights: the attention weights, ``(q, k)``.
-        queries, keys: the tokens of the rows and of the columns.
-        title: the title of the table.
-        row: the row that is selected at first; by default the one whose weights are spread
-            most.
-        hint: one line that says what to try.
-
-    Raises:
-        TypeError: a token is not a string, the weights are not numbers, or the row is not
-            an integer.
-        ValueError: the weights do not have one row per query and one column per key, or
-            lie outside 0 to 1; there is no such row.
+        weights, queries, keys: as of :func:`~companion.visualization.heatmap`.
+        title, row, hint: as of :func:`explore_many`.
 
     Example:
         >>> explore(torch.eye(2), ["deux", "un"], ["two", "one"])
         Attention weights, interactive in a notebook; queries × keys: Attention weights (2 × 2)
     """
-    return Explorer({title: (weights, queries, keys)}, title, row=row, hint=hint)
+    return explore_many({title: (weights, queries, keys)}, title, row=row, hint=hint)
 
 
 def explore_many(
@@ -194,12 +176,6 @@ def explore_many(
         row: the row that is selected in it at first; by default the one whose weights are
             spread most, as in all other maps.
         hint: one line that says what to try.
-
-    Raises:
-        TypeError, ValueError: there is no map, or one is invalid; the message gives its
-            name.
-        TypeError: the row is not an integer.
-        ValueError: there is no map ``first``, or no such row in it.
     """
     return Explorer(maps, title, first, row, hint)
 
@@ -245,10 +221,7 @@ def _table_rows(
 
 
 def _rules(number: int, percent: np.ndarray) -> str:
-    """CSS that shades the columns of a map by its active row.
-
-    The active row is the one under the pointer, or else the selected one.
-    """
+    """CSS that shades the columns of a map by the row under the pointer, or else the selected one."""
     rules = ""
     for row, weights in enumerate(percent):
         shades = ";".join(f"--k{column}:{w}" for column, w in enumerate(weights) if w)

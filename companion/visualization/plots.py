@@ -55,11 +55,6 @@ def heatmap(
         queries, keys: the tokens of the rows and of the columns.
         ax: where to plot; by default a new figure.
         title: the title of the image.
-
-    Raises:
-        TypeError: a token is not a string, or the weights are not numbers.
-        ValueError: the weights do not have one row per query and one column per key, or
-            lie outside 0 to 1.
     """
     values = weight_matrix(weights, queries, keys)
     if ax is None:
@@ -77,12 +72,6 @@ def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
     Args:
         maps: ``{title: (weights, queries, keys)}``.
         columns: the most images side by side.
-
-    Raises:
-        TypeError: a token is not a string, weights are not numbers, or the number of
-            columns is not an integer.
-        ValueError: there is no map, the number of columns is below 1, or a map is
-            invalid.
     """
     check_positive(columns=columns)
     values = weight_matrices(maps)
@@ -165,11 +154,7 @@ def curves(
             the maximum.
         xlabel, ylabel: the labels of the axes.
         ax: where to plot; by default a new figure.
-        ylim: the limits of the y axis; by default all values are visible.
-
-    Raises:
-        TypeError: the values of a model are not numbers.
-        ValueError: there is no model, or a model does not have one value per ``x``.
+        ylim: the limits of the y axis.
     """
     runs = {name: _runs(name, values, len(x)) for name, values in models.items()}
     if not runs:
@@ -196,11 +181,6 @@ def learning_curves(
             returns. A model that was trained with several seeds has a list of histories,
             which are shown as by :func:`curves`.
         ylabel: the label of the y axis.
-
-    Raises:
-        TypeError: a loss is not a number.
-        ValueError: there is no model, a history has no record, or the seeds of a model
-            were recorded at different steps.
     """
     runs = {
         name: [h] if h and isinstance(h[0], Mapping) else h

@@ -28,11 +28,6 @@ def tree(
     Args:
         probabilities: the probability of each prefix.
         kept: the prefixes that the search kept; they are blue.
-
-    Raises:
-        TypeError: a probability is not a number.
-        ValueError: the prefixes do not form one tree, or one that was kept is not among
-            them.
     """
     values = to_array(list(probabilities.values()), "the probabilities of a tree")
     _check_tree(probabilities, kept)

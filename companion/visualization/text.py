@@ -63,12 +63,6 @@ def text_heatmap(
         word_weights: the weights in each sentence, ``(r, n)``, zero at padding.
         sentence_weights: the weights of the sentences, ``(s,)``, zero at padding.
         title: the title above the text.
-
-    Raises:
-        TypeError: a word is not a string, or weights are not numbers.
-        ValueError: weights are not of these shapes; there is no sentence, or one has no
-            words; there are fewer weights than words or sentences; a weight lies outside 0
-            to 1, or padding has weight.
     """
     of_sentences = _without_padding(
         sentence_weights, ["sentence"] * len(sentences), "the weights of sentences"
