@@ -342,9 +342,9 @@ def check_causal(attention: nn.Module, where: str) -> None:
     """Refuse an attention that may attend to later positions."""
     if not getattr(attention, "causal", False):
         raise ValueError(
-            f"the {type(attention).__name__} of {where} is not causal: build it with "
-            f"causal=True, even if its rule masks later keys already, or use "
-            f"CausalAttention"
+            f"the {type(attention).__name__} of {where} is not causal: use "
+            f"CausalAttention, put it into Causal, or build it with causal=True, which it "
+            f"needs even if its rule masks later keys already"
         )
 
 
@@ -738,27 +738,6 @@ def check_prompt(prompt: Tensor, padding: int) -> None:
         rows = padded.nonzero().flatten().tolist()
         raise ValueError(
             f"all prompts must have one length, but the rows {rows} contain padding"
-        )
-
-
-def check_same_position(seen: Sequence[int | Tensor]) -> None:
-    """Refuse states of layers that do not have the same number of positions behind them.
-
-    On a GPU, which would have to be waited for, under ``torch.compile`` and under ``vmap``
-    nothing is checked.
-    """
-    if torch.compiler.is_compiling():
-        return
-    counts: set[int] = set()
-    for x in seen:
-        if not isinstance(x, Tensor):
-            counts.add(x)
-        elif readable(x):
-            counts.update(x.tolist())
-    if len(counts) > 1:
-        raise ValueError(
-            f"the states of the layers are after {sorted(counts)} positions: they must be "
-            f"of one text"
         )
 
 

@@ -20,7 +20,7 @@ from companion.attention.attention_over_attention import (
     two_way_attention,
 )
 from companion.attention.base import Attention, masked_softmax
-from companion.attention.causal import CausalAttention
+from companion.attention.causal import Causal, CausalAttention
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -98,6 +98,7 @@ __all__ = [
     "AttentionPooling",
     "Bilinear",
     "CacheRotary",
+    "Causal",
     "CausalAttention",
     "CausalLinearAttention",
     "Concat",

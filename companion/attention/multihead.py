@@ -171,9 +171,9 @@ class MultiHeadAttention(nn.Module):
                 those before.
             state: what :meth:`start` or the last call returned.
         """
-        context, state = self.attention.extend(
-            self._queries(source), *self.project(source), state
-        )
+        key, value = self.project(source)
+        query = self._queries(source)
+        context, state = self.attention.extend(query, key, value, state)
         return self._join(context), state
 
     def extra_repr(self) -> str:

@@ -2,12 +2,12 @@
 
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding, ScaledEmbedding
+from companion.layers.feed_forward import FeedForward, SwiGLU
 from companion.layers.gated_convolution import (
     GatedConvolution,
     WeightNormLinear,
     scale_gradient,
 )
-from companion.layers.gated_feed_forward import SwiGLU
 from companion.layers.gru import ResetBeforeGRU, ResetBeforeGRUCell, pytorch_gru
 from companion.layers.positional_encoding import (
     ConcatenatedPositionalEncoding,
@@ -32,6 +32,7 @@ __all__ = [
     "ConcatenatedPositionalEncoding",
     "DeepOutput",
     "Embedding",
+    "FeedForward",
     "FixedVectorEncoder",
     "GatedConvolution",
     "LearnedPositionalEncoding",

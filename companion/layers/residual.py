@@ -1,6 +1,7 @@
 """Residual connections around the sub-layers of a Transformer, with layer normalisation."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from jaxtyping import Float
@@ -12,8 +13,7 @@ from companion._checks import check_positive
 class Residual(nn.Module, ABC):
     """A residual connection around a sub-layer, with dropout and layer normalisation.
 
-    A layer computes ``post_norm(x, sublayer(pre_norm(x)))``; a stack of layers ends
-    with :meth:`final_norm`.
+    A stack of layers ends with :meth:`final_norm`.
 
     Args:
         size: dimension of the inputs.
@@ -25,6 +25,22 @@ class Residual(nn.Module, ABC):
         check_positive(size=size)
         self.norm: Any = nn.LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "*b d"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*b d"]:
+        """The output with this sub-layer in between."""
+        return self.post_norm(x, sublayer(self.pre_norm(x)))
+
+    def extend(
+        self,
+        x: Float[Tensor, "*b d"],
+        sublayer: Callable[[Tensor, Any], tuple[Tensor, Any]],
+        state: Any,
+    ) -> tuple[Float[Tensor, "*b d"], Any]:
+        """The same with a sub-layer that takes its state and returns the next one."""
+        change, state = sublayer(self.pre_norm(x), state)
+        return self.post_norm(x, change), state
 
     @abstractmethod
     def pre_norm(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
@@ -55,8 +71,7 @@ class PostNorm(Residual):
 
     Example:
         >>> residual, sublayer = PostNorm(8, dropout=0.1), nn.Linear(8, 8)
-        >>> x = torch.randn(2, 8)
-        >>> residual.post_norm(x, sublayer(residual.pre_norm(x))).shape
+        >>> residual(torch.randn(2, 8), sublayer).shape
         torch.Size([2, 8])
     """
 
@@ -88,7 +103,7 @@ class PreNorm(Residual):
 
     Example:
         >>> residual, x = PreNorm(8, dropout=0.0), torch.randn(2, 8)
-        >>> torch.equal(residual.post_norm(x, torch.zeros(2, 8)), x)
+        >>> torch.equal(residual(x, torch.zeros_like), x)
         True
     """
 

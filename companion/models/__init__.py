@@ -70,7 +70,7 @@ from companion.models.text_classifier import (
     WordEncoder,
 )
 from companion.models.transformer import (
-    FeedForward,
+    CausalTransformerLayer,
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -94,6 +94,7 @@ __all__ = [
     "CaptionOutput",
     "Captioner",
     "CaptionerState",
+    "CausalTransformerLayer",
     "ChoDecoder",
     "ChoEncoder",
     "ChoState",
@@ -105,7 +106,6 @@ __all__ = [
     "ConvS2SState",
     "CurrentStateDecoder",
     "EncoderDecoder",
-    "FeedForward",
     "GRUEncoder",
     "HardCaptioner",
     "HierarchicalAttention",

@@ -8,15 +8,14 @@ from torch import Tensor, nn
 
 from attention_course.data.vocabulary import PAD
 from companion._checks import (
-    check_causal,
+    check_kind,
     check_prompt,
-    check_same_position,
     stack_size,
 )
 from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
-from companion.models.transformer import TransformerEncoderLayer
+from companion.models.transformer import CausalTransformerLayer
 
 
 class LanguageModel(nn.Module):
@@ -27,10 +26,8 @@ class LanguageModel(nn.Module):
         x = position(embedding(tokens)),   x ← layer(x) for each layer
         logits = W x + b,   at each position those of the next token
 
-    Every layer's attention must be causal by itself, such as
-    :class:`~companion.attention.causal.CausalAttention` or
-    ``SparseAttention(radius, rate, causal=True)``. What a layer keeps between two steps is
-    its attention's own affair: all keys and values, those of a window, or a matrix.
+    What a layer keeps between two steps is its attention's own affair: all keys and
+    values, those of a window, or a matrix.
 
     The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
     model.start(prompt), max_length)``. Like every search, they give the model ``<bos>``
@@ -45,16 +42,11 @@ class LanguageModel(nn.Module):
             :class:`~companion.attention.rotary.Rotary`, it is
             :class:`~companion.layers.positional_encoding.NoPositionalEncoding`.
 
-    Raises:
-        TypeError, ValueError: there is no layer, the layers have different sizes, an
-            attention is not causal, or ``vocabulary_size`` is not an integer or below 1.
-
     Source: the decoder of Vaswani et al. 2017 without attention over a source, as in
     Child et al. 2019.
 
     Example:
-        >>> from companion.attention import CausalAttention
-        >>> layer = TransformerEncoderLayer(8, 2, 32, attention=CausalAttention())
+        >>> layer = CausalTransformerLayer(d_model=8, heads=2, d_ff=32)
         >>> LanguageModel(11, [layer])(torch.tensor([[1, 5, 6]])).shape
         torch.Size([1, 3, 11])
     """
@@ -62,13 +54,13 @@ class LanguageModel(nn.Module):
     def __init__(
         self,
         vocabulary_size: int,
-        layers: Sequence[TransformerEncoderLayer],
+        layers: Sequence[CausalTransformerLayer],
         position: nn.Module | None = None,
     ):
         super().__init__()
         d_model = stack_size([layer.d_model for layer in layers])
-        for number, layer in enumerate(layers):
-            check_causal(layer.attention.attention, f"layer {number}")
+        for layer in layers:
+            check_kind(self, layer, CausalTransformerLayer)
         self.embedding = ScaledEmbedding(vocabulary_size, d_model)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.layers: Any = nn.ModuleList(layers)
@@ -97,14 +89,8 @@ class LanguageModel(nn.Module):
     def run(
         self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
-        """The logits after each of ``tokens``, which follow those in the state.
-
-        Raises:
-            ValueError: the states of the layers are of texts of different lengths.
-        """
-        check_same_position([layer.seen for layer in state])
-        before = state[0].seen
-        x = self.position(self.embedding(tokens), before)  # (b, n, d)
+        """The logits after each of ``tokens``, which follow those in the state."""
+        x = self.position(self.embedding(tokens), state[0].seen)  # (b, n, d)
         after = []
         for layer, past in zip(self.layers, state, strict=True):
             x, past = layer.extend(x, past)

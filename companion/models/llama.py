@@ -4,12 +4,12 @@ from companion._checks import check_even_heads
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.rotary import Rotary
-from companion.layers.gated_feed_forward import SwiGLU
+from companion.layers.feed_forward import SwiGLU
 from companion.layers.residual import PreRMSNorm
-from companion.models.transformer import TransformerEncoderLayer
+from companion.models.transformer import CausalTransformerLayer
 
 
-class LlamaLayer(TransformerEncoderLayer):
+class LlamaLayer(CausalTransformerLayer):
     """A layer of Llama: rotary positions, grouped heads, a gated network, RMS norms before both.
 
     ::
@@ -27,10 +27,6 @@ class LlamaLayer(TransformerEncoderLayer):
         key_value_heads: number of heads of keys and values; by default as many as heads.
         attention: what each head computes; by default causal attention with rotary
             position embeddings.
-
-    Raises:
-        TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`;
-            or the heads have an odd size, which cannot be rotated.
 
     Source: Touvron et al. 2023a (LLaMA), section 2.2; grouped heads as in Touvron et al.
     2023b (Llama 2), section 2.2.

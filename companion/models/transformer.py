@@ -6,44 +6,23 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_source, readable, stack_size
+from companion._checks import (
+    check_causal,
+    check_positive,
+    check_source,
+    readable,
+    stack_size,
+)
 from companion.attention.base import Attention
-from companion.attention.cache import KVCache, extend_cache
 from companion.attention.causal import CausalAttention
-from companion.attention.masks import causal, dense
 from companion.attention.multihead import MultiHeadAttention
 from companion.decoding.state import Memory
 from companion.layers.embedding import ScaledEmbedding
+from companion.layers.feed_forward import FeedForward
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.recurrent import source_mask
 from companion.layers.residual import PostNorm, Residual
 from companion.models.seq2seq import EncoderDecoder, SequenceDecoder
-
-
-class FeedForward(nn.Sequential):
-    """The position-wise feed-forward network: the same two layers at every position.
-
-    ::
-
-        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
-
-    Args:
-        d_model: features of the input and of the output.
-        d_ff: features of the hidden layer.
-
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
-
-    Source: Vaswani et al. 2017, section 3.3, equation (2).
-
-    Example:
-        >>> FeedForward(d_model=8, d_ff=32)(torch.randn(2, 5, 8)).shape
-        torch.Size([2, 5, 8])
-    """
-
-    def __init__(self, d_model: int, d_ff: int):
-        check_positive(d_model=d_model, d_ff=d_ff)
-        super().__init__(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -108,34 +87,68 @@ class TransformerEncoderLayer(nn.Module):
                 mask ``(n, n)`` for a batch as ``mask[None]``: with b = n, it is refused
                 as ambiguous.
         """
-        query = self.attention_residual.pre_norm(x)
-        attended = self.attention(query, *self.attention.project(query), mask)
-        x = self.attention_residual.post_norm(x, attended)
-        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
-        return self.feed_forward_residual.post_norm(x, hidden)
+
+        def attend(query: Tensor) -> Tensor:
+            return self.attention(query, *self.attention.project(query), mask)
+
+        return self.feed_forward_residual(
+            self.attention_residual(x, attend), self.feed_forward
+        )
+
+
+class CausalTransformerLayer(TransformerEncoderLayer):
+    """An encoder layer whose attention is causal: the layer of language models.
+
+    Args:
+        d_model, heads, d_ff, dropout, residual, options: as in
+            :class:`TransformerEncoderLayer`.
+        attention: what each head computes; it must be causal by itself, as
+            :class:`~companion.attention.causal.CausalAttention`, the default.
+
+    Raises:
+        ValueError: the attention is not causal.
+
+    Source: Radford et al. 2018, section 3.1, after Liu et al. 2018: the decoder of
+    Vaswani et al. 2017 without attention over a source.
+
+    Example:
+        >>> layer, x = CausalTransformerLayer(8, heads=2, d_ff=32).eval(), torch.randn(1, 5, 8)
+        >>> first, past = layer.extend(x[:, :3], layer.attention.start(x))
+        >>> second, past = layer.extend(x[:, 3:], past)
+        >>> torch.allclose(torch.cat([first, second], 1), layer(x), atol=1e-6)
+        True
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_ff: int,
+        dropout: float = 0.1,
+        attention: Attention | None = None,
+        residual: type[Residual] = PostNorm,
+        **options: Any,
+    ):
+        attention = _causal(attention, self)
+        super().__init__(d_model, heads, d_ff, dropout, attention, residual, **options)
 
     def extend(
         self, x: Float[Tensor, "b n d"], past: Any
     ) -> tuple[Float[Tensor, "b n d"], Any]:
         """The new vectors of the next positions, and the attention's state after them.
 
-        The attention must be causal: the positions before are not computed again.
-
         Args:
             x: the vectors of the next positions.
             past: the state before them, at first what ``attention.start`` returned.
         """
-        query = self.attention_residual.pre_norm(x)
-        attended, past = self.attention.extend(query, past)
-        x = self.attention_residual.post_norm(x, attended)
-        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
-        return self.feed_forward_residual.post_norm(x, hidden), past
+        x, past = self.attention_residual.extend(x, self.attention.extend, past)
+        return self.feed_forward_residual(x, self.feed_forward), past
 
 
 class TransformerLayerState(NamedTuple):
     """What a decoder layer attends to: the target so far, and the source."""
 
-    past: KVCache
+    past: Any
     source: Memory
 
 
@@ -150,11 +163,12 @@ class TransformerDecoderLayer(nn.Module):
 
     Args:
         d_model, heads, d_ff, dropout, residual: as in :class:`TransformerEncoderLayer`.
-        attention: what each head computes in self-attention; causal scaled dot-product
-            attention by default. The attention over the source is scaled dot-product.
+        attention: what each head computes in self-attention, as in
+            :class:`CausalTransformerLayer`. The attention over the source is scaled
+            dot-product.
 
     Raises:
-        TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`.
+        ValueError: the self-attention is not causal.
 
     Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4.
 
@@ -177,8 +191,7 @@ class TransformerDecoderLayer(nn.Module):
     ):
         super().__init__()
         self.d_model = d_model
-        attention = CausalAttention() if attention is None else attention
-        self.attention = MultiHeadAttention(d_model, heads, attention)
+        self.attention = MultiHeadAttention(d_model, heads, _causal(attention, self))
         self.source_attention = MultiHeadAttention(d_model, heads)
         self.feed_forward = FeedForward(d_model, d_ff)
         self.attention_residual = residual(d_model, dropout)
@@ -189,38 +202,32 @@ class TransformerDecoderLayer(nn.Module):
         self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"] | None
     ) -> TransformerLayerState:
         """Project the source, once; there is no token yet."""
-        past = KVCache(*self.attention.project(states[:, :0]))
-        return TransformerLayerState(
-            past, Memory(*self.source_attention.project(states), mask)
-        )
+        source = Memory(*self.source_attention.project(states), mask)
+        return TransformerLayerState(self.attention.start(states), source)
 
     def forward(
-        self,
-        x: Float[Tensor, "b n d"],
-        state: TransformerLayerState,
-        mask: Bool[Tensor, "..."] | None = None,
+        self, x: Float[Tensor, "b n d"], state: TransformerLayerState
     ) -> tuple[Float[Tensor, "b n d"], TransformerLayerState]:
-        """The new vectors of the next positions, and the state with their keys and values.
+        """The new vectors of the next positions, and the state after them."""
+        past, source = state
 
-        Args:
-            x: the next positions, after those in the state.
-            state: of this layer.
-            mask: which positions so far, these included, each of them may attend to.
-        """
-        query = self.attention_residual.pre_norm(x)
-        past = extend_cache(state.past, *self.attention.project(query))
-        attended = self.attention(query, *past, mask)
-        x = self.attention_residual.post_norm(x, attended)
+        def attend(query: Tensor) -> Tensor:
+            return self.source_attention(
+                query, source.key, source.value, source.query_mask
+            )
 
-        key, value, words = state.source
-        query = self.source_residual.pre_norm(x)
-        words = None if words is None else words[:, None]  # (b, 1, k)
-        attended = self.source_attention(query, key, value, words)
-        x = self.source_residual.post_norm(x, attended)
+        x, past = self.attention_residual.extend(x, self.attention.extend, past)
+        x = self.source_residual(x, attend)
+        x = self.feed_forward_residual(x, self.feed_forward)
+        return x, TransformerLayerState(past, source)
 
-        hidden = self.feed_forward(self.feed_forward_residual.pre_norm(x))
-        x = self.feed_forward_residual.post_norm(x, hidden)
-        return x, TransformerLayerState(past, state.source)
+
+def _causal(attention: Attention | None, layer: nn.Module) -> Attention:
+    """The self-attention of a layer that decodes, which must be causal by itself."""
+    if attention is None:
+        return CausalAttention()
+    check_causal(attention, type(layer).__name__)
+    return attention
 
 
 class TransformerEncoder(nn.Module):
@@ -334,20 +341,13 @@ class TransformerDecoder(SequenceDecoder):
         self, tokens: Int[Tensor, "b n"], state: tuple[TransformerLayerState, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[TransformerLayerState, ...]]:
         """The logits after each of ``tokens``, which follow those in the state."""
-        before, new = state[0].past.key.shape[-2], tokens.shape[1]
-        mask = None
-        if new > 1 and not self.is_causal():
-            mask = dense(causal(), new, before + new, tokens.device, before)[None]
+        before = state[0].past.seen
         x = self.dropout(self.position(self.embedding(tokens), before))  # (b, n, d)
         after = []
         for layer, layer_state in zip(self.layers, state, strict=True):
-            x, layer_state = layer(x, layer_state, mask)
+            x, layer_state = layer(x, layer_state)
             after.append(layer_state)
         return self.output(self.norm(x)), tuple(after)
-
-    def is_causal(self) -> bool:
-        """Whether no layer attends to later tokens, even without a mask."""
-        return all(layer.attention.attention.causal for layer in self.layers)
 
 
 def allows_all(mask: Bool[Tensor, "b k"]) -> bool:

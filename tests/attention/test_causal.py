@@ -5,16 +5,18 @@ import pytest
 import torch
 
 from companion.attention import (
+    Causal,
     CausalAttention,
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    RandomSynthesizer,
     Rotary,
     ScaledDot,
     record_weights,
 )
-from companion.attention.masks import causal, dense
-from tests.tiny import close
+from companion.attention.masks import causal, dense, local
+from tests.tiny import close, spread
 
 
 def inputs(queries, keys, batch=(2, 3)):
@@ -127,3 +129,46 @@ def test_decoding_needs_no_axis_for_heads(attention, grad):
             found.append(context)
     close(torch.cat(found, 1), attention(x, x, value))
     assert state.seen == 9
+
+
+# Any other attention under the causal mask
+
+
+def causal_pairs():
+    return [
+        (Causal(ScaledDot()), CausalAttention()),
+        (Causal(LocalAttention(1)), LocalAttention(1, causal=True)),
+        (Causal(PatternAttention(local(1))), PatternAttention(local(1), causal=True)),
+    ]
+
+
+@pytest.mark.parametrize("pair", causal_pairs())
+@pytest.mark.parametrize("position", [None, torch.tensor([3, 0, 5, 1])])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_under_the_causal_mask_is_the_causal_one(pair, position, masked):
+    given, (masking, causal_one) = inputs(4, 6), pair
+    mask = torch.rand(2, 1, 4, 6) < 0.6 if masked else None
+    close(masking(*given, mask, position), causal_one(*given, mask, position))
+    weights = masking.weights(*given[:2], mask, position)
+    close(weights, causal_one.weights(*given[:2], mask, position))
+
+
+def test_a_table_of_scores_decodes_as_it_computes_a_whole_sequence():
+    attention = spread(Causal(RandomSynthesizer(7, heads=3)))
+    query, key, value = inputs(7, 7)
+    state, found = attention.start(key, value), []
+    pieces = (x.split([1, 3, 1, 2], -2) for x in (query, key, value))
+    for parts in zip(*pieces, strict=True):
+        context, state = attention.extend(*parts, state)
+        found.append(context)
+    close(torch.cat(found, -2), attention(query, key, value))
+    scores = attention.attention.R.masked_fill(~dense(causal(), 7), -torch.inf)
+    close(attention(query, key, value), scores.softmax(-1) @ value)
+
+
+def test_a_mask_that_could_be_of_queries_or_of_the_batch_is_an_error():
+    x = torch.randn(3, 3, 4)
+    with pytest.raises(ValueError, match="ambiguous"):
+        Causal(ScaledDot())(x, x, x, torch.ones(3, 3).bool())
+    with pytest.raises(TypeError, match="Causal needs Attention, not Identity"):
+        Causal(torch.nn.Identity())

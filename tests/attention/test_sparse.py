@@ -18,7 +18,6 @@ from companion.attention import (
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
-    ScaledDot,
     SparseAttention,
     TiledAttention,
     masks,
@@ -31,7 +30,6 @@ from companion.models import (
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
-    transformer,
 )
 from tests.conftest import ROOT
 from tests.reference import child_2019, scalars
@@ -688,22 +686,6 @@ def test_step_by_step_is_as_all_at_once(kind):
         state = step.state
         found.append(step.logits)
     close(torch.stack(found, 1), model(WORDS, begin(model)))
-
-
-def test_a_model_of_causal_attentions_needs_no_mask(kind, monkeypatch):
-    model, plain = decoder(BUILD[kind](3, 4, True)), decoder(BUILD[kind](3, 4, False))
-    expected = plain(WORDS, begin(plain))  # under the model's causal mask
-
-    def none(*args, **kwargs):
-        raise AssertionError("a mask of n × n was made")
-
-    monkeypatch.setattr(transformer, "dense", none)
-    close(model(WORDS, begin(model)), expected)
-    with pytest.raises(AssertionError, match="n × n"):
-        plain(WORDS, begin(plain))
-    mixed = decoder(BUILD[kind](3, 4, True), ScaledDot())
-    with pytest.raises(AssertionError, match="n × n"):
-        mixed(WORDS, begin(mixed))
 
 
 # Memory

@@ -10,6 +10,7 @@ from torch.func import grad, vmap
 from companion.attention import (
     Additive,
     Bilinear,
+    Causal,
     DenseSynthesizer,
     FactorizedDense,
     FactorizedRandom,
@@ -161,7 +162,7 @@ def stack(attention):
 @each_kind
 @pytest.mark.parametrize("heads", [None, 3])
 def test_a_decoder_gives_the_same_logits_in_chunks_as_at_once(name, heads):
-    model = stack(build(name, heads))
+    model = stack(Causal(build(name, heads)))
     tokens = torch.randint(3, 7, (2, LONGEST))
     source, mask = (
         torch.randn(2, 5, 12, dtype=torch.float64),

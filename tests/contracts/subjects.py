@@ -10,8 +10,10 @@ from companion.attention import (
     Additive,
     ALiBi,
     AttentionPooling,
+    Causal,
     CausalAttention,
     CausalLinearAttention,
+    DenseSynthesizer,
     Dot,
     HalfAndHalf,
     HardAttention,
@@ -32,6 +34,7 @@ from companion.models import (
     AttentionMean,
     AttentionOverAttention,
     AttentionSum,
+    CausalTransformerLayer,
     Classifier,
     GRUEncoder,
     HierarchicalAttention,
@@ -39,7 +42,6 @@ from companion.models import (
     LlamaLayer,
     PairClassifier,
     SelfAttentionEncoder,
-    TransformerEncoderLayer,
     WordEncoder,
 )
 from tests.contracts.test_attention import MECHANISMS, Caller
@@ -118,7 +120,7 @@ def pair_classifier(kind, *sizes):
 
 def language_model(attention):
     layers = [
-        TransformerEncoderLayer(HIDDEN, 2, 5, 0.0, attention, PreNorm) for _ in range(2)
+        CausalTransformerLayer(HIDDEN, 2, 5, 0.0, attention, PreNorm) for _ in range(2)
     ]
     return LanguageModel(11, layers)
 
@@ -143,6 +145,9 @@ ATTENTIONS = {
     "pattern": mechanism(lambda: PatternAttention(fixed(2))),
     "sliding window": mechanism(lambda: SlidingWindowAttention(2)),
     "sinks": mechanism(lambda: SinkAttention(2, 1)),
+    "causal, dense synthesizer": mechanism(
+        lambda: Causal(DenseSynthesizer(11, LONGEST))
+    ),
     "causal linear": mechanism(CausalLinearAttention),
     "grouped-query": mechanism(
         lambda: MultiHeadAttention(12, 6, CausalAttention(), key_value_heads=2), 12, 12

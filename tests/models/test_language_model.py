@@ -20,14 +20,18 @@ from companion.attention import (
 from companion.attention.masks import causal, strided
 from companion.decoding import beam_search, greedy, map_state, sample, tensors
 from companion.layers import PreNorm
-from companion.models import LanguageModel, TransformerEncoderLayer
+from companion.models import (
+    CausalTransformerLayer,
+    LanguageModel,
+    TransformerEncoderLayer,
+)
 from tests.tiny import close, spread
 
 TOKENS = torch.randint(1, 11, (2, 7), generator=torch.Generator().manual_seed(0))
 
 
 def layer(attention, size=8):
-    return TransformerEncoderLayer(size, 2, 13, 0.0, attention, PreNorm)
+    return CausalTransformerLayer(size, 2, 13, 0.0, attention, PreNorm)
 
 
 def model(*attentions):
@@ -64,16 +68,12 @@ def test_the_output_of_the_last_layer_is_normalised():
     assert torch.equal(reader(TOKENS), reader.output.bias.expand(2, 7, 11))
 
 
-@pytest.mark.parametrize("attention", [None, LocalAttention(2)])
-def test_an_attention_that_is_not_causal_is_an_error(attention):
-    with pytest.raises(ValueError, match=r"of layer 1 is not causal: .* causal=True"):
-        LanguageModel(11, [layer(LocalAttention(2, causal=True)), layer(attention)])
-
-
-def test_a_rule_that_masks_later_keys_needs_causal_true_nevertheless():
-    with pytest.raises(ValueError, match="causal=True, even if its rule masks later"):
-        LanguageModel(11, [layer(PatternAttention(strided(2)))])
-    LanguageModel(11, [layer(PatternAttention(strided(2), causal=True))])
+def test_layers_of_an_encoder_which_attend_to_later_positions_are_an_error():
+    encoders = [TransformerEncoderLayer(8, 2, 13)]
+    with pytest.raises(
+        TypeError, match="needs CausalTransformerLayer, not Transformer"
+    ):
+        LanguageModel(11, encoders)
 
 
 def test_no_layer_is_an_error():
@@ -220,16 +220,6 @@ def test_a_step_leaves_the_given_state_as_it_is(reader):
                 assert torch.equal(x, y)
             assert not torch.equal(first.logits, other.logits)
             state = first.state
-
-
-@pytest.mark.parametrize("attention", [CausalAttention(), SlidingWindowAttention(3)])
-def test_layers_at_different_positions_are_an_error(attention):
-    reader = model(attention, attention)
-    with torch.no_grad():
-        first = reader.start(TOKENS)
-        second = reader.step(TOKENS[:, 0], first).state
-        with pytest.raises(ValueError, match=r"are after \[7, 8\] positions"):
-            reader.step(TOKENS[:, 0], (second[0], first[1]))
 
 
 def test_a_prompt_with_padding_is_an_error_that_names_the_rows(reader):

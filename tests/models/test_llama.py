@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from companion.attention import CausalAttention, Rotary, adjacent_pairs
-from companion.layers import NoPositionalEncoding, SwiGLU
-from companion.models import FeedForward, LanguageModel, LlamaLayer
+from companion.layers import FeedForward, NoPositionalEncoding, SwiGLU
+from companion.models import LanguageModel, LlamaLayer
 from tests.tiny import close, doubles, spread
 
 

@@ -14,18 +14,32 @@ from torch import nn
 from companion.attention import (
     Additive,
     Bilinear,
-    Dot,
+    Causal,
+    CausalAttention,
+    CausalLinearAttention,
+    LocalAttention,
     LocalM,
     MultiHeadAttention,
+    PatternAttention,
+    Rotary,
     ScaledDot,
+    SinkAttention,
+    SlidingWindowAttention,
     record_weights,
+    rotate,
 )
-from companion.attention.masks import causal, dense
+from companion.attention.masks import causal, dense, strided
 from companion.decoding import greedy, tensors
-from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm, Residual
-from companion.models import (
-    EncoderDecoder,
+from companion.layers import (
     FeedForward,
+    LearnedPositionalEncoding,
+    PostNorm,
+    PreNorm,
+    Residual,
+)
+from companion.models import (
+    CausalTransformerLayer,
+    EncoderDecoder,
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -173,13 +187,12 @@ def test_an_encoder_layer_equals_pytorchs(residual, masked):
 
 
 @pytest.mark.parametrize("residual", NORMS)
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_decoder_layer_equals_pytorchs(residual, masked):
+def test_a_decoder_layer_equals_pytorchs(residual):
     ours = spread(TransformerDecoderLayer(**SIZES, dropout=0.0, residual=residual))
     twin = copy.deepcopy(ours)
     other, x, source = as_torch(twin), vectors(5), vectors(7) + 1
     words, before = torch.arange(7) < torch.tensor([[7], [4], [1]]), dense(causal(), 5)
-    found, _ = ours(x, ours.start(source, words), before if masked else None)
+    found, _ = ours(x, ours.start(source, words))
     expected = other(x, source, tgt_mask=~before, memory_key_padding_mask=~words)
     close(found, expected)
     found.sin().sum().backward()
@@ -247,7 +260,8 @@ def test_tokens_in_pieces_of_any_length_give_the_logits_of_one_pass(kind, length
 def test_with_any_attention_pieces_give_the_logits_of_one_pass(name, grad):
     """Also with one that depends on the query's position: the queries are the last keys."""
     torch.set_grad_enabled(grad)
-    model, target = stack(attention=INSIDE[name]), torch.randint(3, 11, (3, 7))
+    model = stack(attention=lambda: Causal(INSIDE[name]()))
+    target = torch.randint(3, 11, (3, 7))
     state, found = model.start(SOURCE), []
     for piece in target.split([1, 1, 3, 2], 1):
         logits, state = model.decoder.run(piece, state)
@@ -327,13 +341,61 @@ def test_a_mask_that_does_not_fit_the_source_is_an_error_even_if_it_masks_nothin
         decoder.start(states, mask)
 
 
-def test_causal_attention_needs_no_mask_and_another_gets_one_for_several_tokens():
-    for attention, needs_mask in ((lambda: None, False), (Dot, True)):
-        model = stack(layers=1, attention=attention)
-        given = masks_given_to(model.decoder.layers[0].attention)
-        model(SOURCE, TARGET)
-        model.step(TARGET[:, 0], model.start(SOURCE))
-        assert [mask is not None for mask in given] == [needs_mask, False]
+# What a decoder keeps
+
+
+def forty_steps(attention):
+    """The weights of the last step, the state after it, and the logits of all steps."""
+    model, target = stack(attention=attention), torch.randint(3, 11, (3, 40))
+    state, found = model.start(SOURCE), []
+    for token in target.unbind(1):
+        with record_weights(model.decoder) as maps:
+            logits, state, _ = model.step(token, state)
+        found.append(logits)
+    close(torch.stack(found, 1), model(SOURCE, target))
+    return maps, state
+
+
+@pytest.mark.parametrize(
+    ("attention", "attended"),
+    [(lambda: SlidingWindowAttention(3), 3), (lambda: SinkAttention(3, sinks=1), 4)],
+)
+def test_with_a_window_the_cache_does_not_grow(attention, attended):
+    """The last position in the window of a step has no place in that of the next one."""
+    maps, state = forty_steps(attention)
+    for number, layer in enumerate(state):
+        (weights,) = maps[f"layers.{number}.attention.attention"]
+        assert weights.shape == (3, HEADS, 1, attended)
+        assert layer.past.key.shape == (3, HEADS, attended - 1, SIZE // HEADS)
+        assert layer.past.seen.tolist() == [40, 40, 40]
+
+
+def test_with_linear_attention_a_matrix_takes_the_place_of_the_cache():
+    _, state = forty_steps(CausalLinearAttention)
+    for layer in state:
+        assert layer.past.S.shape == (3, HEADS, SIZE // HEADS, SIZE // HEADS)
+        assert layer.past.z.shape == (3, HEADS, SIZE // HEADS)
+
+
+def test_a_key_is_rotated_once_and_kept():
+    forty_steps(lambda: Rotary(CausalAttention()))
+    model = stack(layers=1, attention=lambda: Rotary(CausalAttention()))
+    decoder, state = model.decoder, model.start(SOURCE)
+    for token in TARGET.unbind(1):
+        state = model.step(token, state).state
+    x = decoder.position(decoder.embedding(TARGET))
+    keys, _ = decoder.layers[0].attention.project(x)
+    close(state[0].past.key, rotate(keys, torch.arange(TARGET.shape[1])))
+
+
+@pytest.mark.parametrize("layer", [TransformerDecoderLayer, CausalTransformerLayer])
+@pytest.mark.parametrize(
+    "attention", [ScaledDot(), LocalAttention(2), PatternAttention(strided(2))]
+)
+def test_a_layer_that_decodes_refuses_attention_that_is_not_causal(layer, attention):
+    message = f"{type(attention).__name__} of {layer.__name__} is not causal: use CausalAttention"
+    with pytest.raises(ValueError, match=message):
+        layer(**SIZES, attention=attention)
 
 
 # One embedding matrix

@@ -23,7 +23,7 @@ from companion.attention.per_head import PerHead
 from companion.attention.sparse import AtrousAttention, LocalAttention, SparseAttention
 from companion.layers.residual import PreNorm
 from companion.models.language_model import LanguageModel
-from companion.models.transformer import TransformerEncoderLayer
+from companion.models.transformer import CausalTransformerLayer
 
 #: The names of the patterns.
 PATTERNS = ("dense", "local", "atrous", "in turn", "union", "own heads")
@@ -101,7 +101,7 @@ def train(
     model = LanguageModel(
         len(task.characters),
         [
-            TransformerEncoderLayer(64, 4, 128, 0.0, attention, PreNorm)
+            CausalTransformerLayer(64, 4, 128, 0.0, attention, PreNorm)
             for attention in layers
         ],
     )

@@ -38,7 +38,7 @@ from companion.layers.positional_encoding import (
 )
 from companion.layers.residual import PreNorm
 from companion.models.language_model import LanguageModel
-from companion.models.transformer import TransformerEncoderLayer
+from companion.models.transformer import CausalTransformerLayer
 
 #: What the study is about.
 TITLE = "Chapter 12: language models that read further than in training, by positions"
@@ -128,7 +128,7 @@ def build(kind: str, seed: int = 0) -> LanguageModel:
     position, attention = KINDS[kind]
     torch.manual_seed(seed)
     layers = [
-        TransformerEncoderLayer(
+        CausalTransformerLayer(
             _D_MODEL, _HEADS, 4 * _D_MODEL, 0.0, attention(), PreNorm
         )
         for _ in range(2)

@@ -28,7 +28,7 @@ from companion.attention.causal import CausalAttention
 from companion.attention.linear import CausalLinearAttention
 from companion.layers.residual import PreNorm
 from companion.losses.tokens import Loss
-from companion.models.transformer import TransformerEncoderLayer
+from companion.models.transformer import CausalTransformerLayer
 
 #: What the study is about.
 TITLE = (
@@ -113,7 +113,7 @@ class LookupModel(nn.Module):
         super().__init__()
         self.city = nn.Embedding(CITIES, D_MODEL)
         self.digit = nn.Embedding(DIGITS + 1, D_MODEL)
-        self.layer = TransformerEncoderLayer(
+        self.layer = CausalTransformerLayer(
             D_MODEL, heads, 2 * D_MODEL, 0.0, attention, PreNorm
         )
         self.norm = self.layer.attention_residual.final_norm()

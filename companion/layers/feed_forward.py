@@ -1,10 +1,33 @@
-"""The gated feed-forward network of today's Transformers: SwiGLU (Shazeer 2020)."""
+"""The feed-forward networks of a Transformer's layers: the paper's, and today's gated one."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from companion._checks import check_positive
+
+
+class FeedForward(nn.Sequential):
+    """The position-wise feed-forward network: the same two layers at every position.
+
+    ::
+
+        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
+
+    Args:
+        d_model: features of the input and of the output.
+        d_ff: features of the hidden layer.
+
+    Source: Vaswani et al. 2017, section 3.3, equation (2).
+
+    Example:
+        >>> FeedForward(d_model=8, d_ff=32)(torch.randn(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
+    """
+
+    def __init__(self, d_model: int, d_ff: int):
+        check_positive(d_model=d_model, d_ff=d_ff)
+        super().__init__(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
 
 
 class SwiGLU(nn.Module):
