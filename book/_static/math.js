@@ -13,7 +13,7 @@ if (window.MathJax) {
     new Promise((resume) => {
       MathJax.startup = { pageReady: resume };
       const script = document.createElement("script");
-      script.src = document.querySelector("script[src$='/mathjax/startup.js']").src;
+      script.src = document.querySelector("script[src*='/mathjax/startup.js']").src;
       document.head.append(script);
     });
 

@@ -1,36 +1,30 @@
-"""Sphinx extension: corrections to every page that Jupyter Book and its theme make.
+"""Sphinx extension: what every page of the book has beyond Jupyter Book and its theme.
 
-The Colab button exists only where there is an address to link to. Folded cells have the names that they
-have in Colab, from their `#@title`. Quotations that are boxes get a class. Each page has a description, also
-for link previews. The HTML passes an accessibility check. When the site is written, `light_pages` makes it
-smaller.
+Drawings stand in the page itself, where they follow its light or dark theme; other pictures are loaded when
+they are near the screen. Folded cells have the names that they have in Colab, from their `#@title`.
+Quotations that are boxes get a class. Each page has a description, also for link previews. The Colab button
+exists only where there is an address to link to. The HTML passes an accessibility check.
 """
 
 import html
 import re
 import textwrap
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from light_pages import lighten
+from myst_nb.sphinx_ import HideCodeCellNode
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.writers.html5 import HTML5Translator
 from stamp import COLAB, site_url
 
-FOLDED = re.compile(
-    r'<summary aria-label="Toggle hidden content">\s*<p class="collapsed[^>]*>.*?</p>'
-    r'\s*<p class="expanded[^>]*>.*?</p>\s*</summary>'
-    r'(\s*<div class="cell_input[^>]*>\s*<div[^>]*><div[^>]*><pre><span></span>'
-    r'<span class="c1">#@title (.*?)</span>)'
+TITLE = re.compile(r"#@title (.*)")
+DRAWING = re.compile(r'<svg\b[^>]*\sclass="drawing"')
+SIZE_OF_SVG = re.compile(
+    r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
-SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
-PLAIN = re.compile(
-    r'<span class="(?:pre|[npsw])">([^<]*)</span>'
-)  # classes of words in a signature, for which no style sheet has a rule
-PLAIN_CODE = re.compile(
-    r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>'
-)  # classes of words in code whose colour is that of all code, and of operators: they need no colour
 FORMULA = re.compile(
     r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
 )
@@ -41,14 +35,71 @@ PREVIEW = "alignment.png"  # the picture of link previews
 DESCRIBED = 80, 155  # the least and the largest number of letters in a description
 
 
-def add_colab(app: Sphinx, config: Config) -> None:
-    """Add the Colab button if the book has an address: without one the theme fails."""
+class BookTranslator(HTML5Translator):
+    """Pictures with their sizes, drawings in place, and parameters of a function as no list."""
+
+    def visit_image(self, node: nodes.Element) -> None:
+        """Write a drawing itself; of other pictures the size, so that nothing moves when they are loaded."""
+        path = Path(self.builder.srcdir, node["uri"])
+        svg = path.read_text("utf-8") if path.suffix == ".svg" else ""
+        if drawing := DRAWING.search(svg):
+            self.body.append(svg[drawing.start() :].rstrip())
+            return
+        shown = node.attributes.pop("width", None), node.attributes.pop("height", None)
+        super().visit_image(node)
+        if size := shown if all(shown) else size_of(path):
+            width, height = (str(side).removesuffix("px") for side in size)
+            room = f'<img width="{width}" height="{height}" loading="lazy" '
+            self.body[-1] = self.body[-1].replace("<img ", room, 1)
+
+    def visit_desc_signature(self, node: nodes.Element) -> None:
+        """Note where a signature begins."""
+        super().visit_desc_signature(node)
+        self.signature = len(self.body)
+
+    def depart_desc_signature(self, node: nodes.Element) -> None:
+        """Write the parameters, one a line, as no list inside the list that contains it."""
+        written = "".join(self.body[self.signature :])
+        for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
+            written = written.replace(f"<{tag}>", f'<span class="{name}">')
+            written = written.replace(f"</{tag}>", "</span>")
+        self.body[self.signature :] = [written]
+        super().depart_desc_signature(node)
+
+
+def size_of(path: Path) -> tuple[int, int] | None:
+    """The width and height of a PNG or SVG in pixels of the page, or None if the file does not have them.
+
+    A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two dots for each pixel.
+    """
+    if path.suffix == ".svg":
+        found = SIZE_OF_SVG.search(path.read_text("utf-8"))
+        return found and (int(found[1]), int(found[2]))
+    with Image.open(path) as image:
+        density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
+        width, height = image.size
+        return width // density, height // density
+
+
+def visit_folded(translator: HTML5Translator, node: HideCodeCellNode) -> None:
+    """Begin a folded cell with the title in its first line."""
+    title = TITLE.match(node.next_node(nodes.literal_block).astext())
+    assert title, f"a folded cell has no title: {node.astext()[:100]}"
+    translator.body.append(
+        f'<details class="admonition hide {" ".join(node["classes"])}">\n'
+        f'<summary><p class="admonition-title">{html.escape(title[1])}</p></summary>\n'
+    )
+
+
+def depart_folded(translator: HTML5Translator, node: HideCodeCellNode) -> None:
+    """End a folded cell."""
+    translator.body.append("</details>\n")
+
+
+def prepare(app: Sphinx, config: Config) -> None:
+    """Add the Colab button if the book has an address; load MathJax in parts, when `math.js` asks for it."""
     if config.html_theme_options.get("repository_url"):
         config.html_theme_options["launch_buttons"] = {"colab_url": COLAB}
-
-
-def load_mathjax_late(app: Sphinx, config: Config) -> None:
-    """Load MathJax in parts instead of as one large file, and not before `math.js` asks for it."""
     config.mathjax_path = "mathjax/startup.js"
     config.mathjax_options = {"type": "text/plain"}
 
@@ -75,38 +126,31 @@ def correct(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Name the folded cells, describe the page, and correct what an accessibility check finds in the HTML."""
+    """Reserve the room of formulas, describe the page, and take back roles that ARIA has withdrawn."""
     if "body" in context:
-        body = FOLDED.sub(
-            r'<summary><p class="admonition-title">\2</p></summary>\1', context["body"]
+        body = FORMULA.sub(with_height, context["body"])
+        body = body.replace(' role="doc-biblioentry"', "")
+        context["body"] = body.replace(
+            '<div role="list" class="citation-list">', "<div>"
         )
-        body = SIGNATURE.sub(lambda signature: plain_lines(signature[0]), body)
-        body = PLAIN_CODE.sub(r"\1", body)
-        body = FORMULA.sub(with_height, body)
-        context["body"] = plain_citations(body)
     if doctree is not None:
         description = describe(doctree)
+        said = {
+            "title": html.unescape(TAG.sub("", context["title"])),
+            "description": description,
+            "type": "website" if page == app.config.root_doc else "article",
+            "site_name": app.config.html_title,
+        }
+        if site := site_url(app.config.html_theme_options.get("repository_url", "")):
+            said |= {"url": f"{site}/{page}.html", "image": f"{site}/_static/{PREVIEW}"}
         context["metatags"] += meta("name", "description", description)
-        for name, content in preview(app.config, page, context, description):
+        for name, content in said.items():
             context["metatags"] += meta("property", f"og:{name}", content)
 
 
 def meta(kind: str, name: str, content: str) -> str:
     """A line in the head of a page."""
     return f'\n    <meta {kind}="{name}" content="{html.escape(content)}" />'
-
-
-def preview(
-    config: Config, page: str, context: dict[str, Any], description: str
-) -> Iterator[tuple[str, str]]:
-    """What a link preview shows: with the page's address and a picture once the book has an address."""
-    yield "title", html.unescape(TAG.sub("", context["title"]))
-    yield "description", description
-    yield "type", "website" if page == config.root_doc else "article"
-    yield "site_name", config.html_title
-    if site := site_url(config.html_theme_options.get("repository_url", "")):
-        yield "url", f"{site}/{page}.html"
-        yield "image", f"{site}/_static/{PREVIEW}"
 
 
 def describe(doctree: nodes.document) -> str:
@@ -132,34 +176,11 @@ def with_height(formula: re.Match[str]) -> str:
     return f'<div class="{classes}"{attributes} style="--height: {height:.1f}em">{tex}</div>'
 
 
-def plain_lines(signature: str) -> str:
-    """The parameters of a long signature, one a line, with no list inside the list that contains it.
-
-    The spans around every word, bracket and space go too: they doubled the size of the reference.
-    """
-    found = 1
-    while found:
-        signature, found = PLAIN.subn(r"\1", signature)
-    for tag, name in (("dl", "sig-lines"), ("dd", "sig-line")):
-        signature = signature.replace(f"<{tag}>", f'<span class="{name}">').replace(
-            f"</{tag}>", "</span>"
-        )
-    return signature
-
-
-def plain_citations(body: str) -> str:
-    """The bibliography without roles that ARIA has withdrawn, or that its children do not fit."""
-    return body.replace(' role="doc-biblioentry"', "").replace(
-        '<div role="list" class="citation-list">', "<div>"
-    )
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect the functions above to the build."""
-    app.connect("config-inited", add_colab)
-    app.connect("config-inited", load_mathjax_late)
+    """Connect all this to the build."""
+    app.set_translator("html", BookTranslator)
+    app.add_node(HideCodeCellNode, override=True, html=(visit_folded, depart_folded))
+    app.connect("config-inited", prepare)
     app.connect("doctree-read", name_boxes)
     app.connect("html-page-context", correct)
-    # When the theme, too, has written its style sheets.
-    app.connect("build-finished", lighten, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -63,6 +63,7 @@ APPLY, THIN = "\u2061", "0.167em"
 ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
 COVER_SIZE = ViewportSize(width=1200, height=1600)
 SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
+INSIDE = {"mathml": b"<math ", "svg": b"<svg "}
 TYPES = {
     ".xhtml": "application/xhtml+xml",
     ".css": "text/css",
@@ -233,8 +234,7 @@ def package(book: Book, files: dict[str, bytes]) -> str:
 
 def properties(name: str, files: dict[str, bytes]) -> str:
     """The attributes of a file in the package document: its type, and what is special about it."""
-    special = SPECIAL.get(
-        name, "mathml" if name.endswith(".xhtml") and b"<math " in files[name] else ""
-    )
+    found = [kind for kind, tag in INSIDE.items() if tag in files[name]]
+    special = SPECIAL.get(name, " ".join(found) if name.endswith(".xhtml") else "")
     kind = f'media-type="{TYPES[Path(name).suffix]}"'
     return f'{kind} properties="{special}"' if special else kind

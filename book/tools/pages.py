@@ -8,7 +8,6 @@ from urllib.parse import urldefrag, urlsplit
 
 import lxml.html
 import yaml
-from drawings import restore
 from lxml.html import HtmlElement
 from lxml.html.builder import E
 from stamp import ROOT
@@ -28,7 +27,6 @@ FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
 # The attributes that reserve the space of formulas and pictures while they load.
 ON_SCREEN = {"style", "loading", "decoding"}
 WEIGHT = "--w:"
-PLAIN_CODE = ".//div[@class='highlight']//span[not(@class)]"
 LIGHT = 'html[data-theme="light"] '
 TOOLS = Path(__file__).parent
 
@@ -76,9 +74,8 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
     body = lxml.html.fromstring(path.read_text("utf-8")).xpath(ARTICLE)[0]
     for element in body.xpath(SUPERFLUOUS):
         element.drop_tree()
-    restore(body)
-    for link in body.find_class("image-reference"):
-        link.drop_tag()
+    for drawing in body.xpath(".//svg[@viewbox]"):  # as HTML spells it
+        drawing.set("viewBox", drawing.attrib.pop("viewbox"))
     for explorer in body.xpath(EXPLORERS):
         flatten(explorer)
     for folded in body.iter("details"):
@@ -88,8 +85,6 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
     for element in body.xpath(f"{FORMULAS} | .//img"):
         for name in ON_SCREEN & set(element.attrib):
             del element.attrib[name]
-    for span in body.xpath(PLAIN_CODE):
-        span.drop_tag()
     heading = body.find(".//h1")
     if title:
         heading.text = title

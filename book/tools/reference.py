@@ -10,13 +10,17 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.domains.python import PythonDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
+from stamp import ROOT
 
 CHAPTER = re.compile(r"book/\d\d_\w+")
 ARGUMENTS = re.compile(r"\(.*\)$", re.DOTALL)
@@ -160,8 +164,24 @@ def reference(
     return make_refnode(app.builder, page, *target, shown)
 
 
+def link_to_source(app: Sphinx, config: Config) -> None:
+    """Let each entry link to its file in the repository, if the book has the repository's address."""
+    repository = config.html_theme_options.get("repository_url")
+
+    def file(domain: str, info: dict[str, str]) -> str | None:
+        spec = find_spec(info["module"]) if repository else None
+        if spec is None or spec.origin is None:
+            return None
+        path = Path(spec.origin).relative_to(ROOT)
+        return f"{repository}/blob/main/{path.as_posix()}"
+
+    config.linkcode_resolve = file
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
+    app.setup_extension("sphinx.ext.linkcode")
+    app.connect("config-inited", link_to_source)
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", link_to_chapter)
     app.connect("doctree-resolved", link_to_reference)

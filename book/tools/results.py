@@ -1,333 +1,379 @@
 """Sphinx extension: directives for the tables of results, published figures beside ours.
 
-``results`` is for translation models. On a page, one line a model: the file of our run, its name, and the
-published BLEU. A line may name several files, of runs that differ in their random seeds only::
+The argument is an experiment. Each line of the content is a row: the file of our run, a name, and what is
+published. A line may name several files, of runs that differ in their random seeds only::
 
     ```{results} multi30k
     gru | GRU | 20.61
     bahdanau bahdanau-1 bahdanau-2 | GRU, Bahdanau | 28.30
     ```
 
-``perplexities`` has the perplexities of the same runs and the published ones: free-running, and with
-teacher forcing::
-
-    ```{perplexities} multi30k
-    gru | GRU | 37.46 | –
-    ```
-
-``epochs`` is for classifiers: one line a model, with the published accuracy after each epoch::
-
-    ```{epochs} imdb
-    attention | self-attention | 0.8493 0.8404
-    ```
-
-``classifiers`` is for classifiers without published figures: one line a model::
-
-    ```{classifiers} imdb
-    bag | bag of words
-    ```
-
-``trials`` is for runs of one model, its second argument, that differ in options; one line a run::
-
-    ```{trials} multi30k transformer
-    transformer-trials/dropout-0.1 | dropout 0.1
-    ```
-
-All other figures are read, when the book is built, from the recorded runs of the package, such as
-``multi30k/gru.json``: a ``result.json`` as its experiment wrote it. ``results_folder`` sets another folder.
+``results`` has the BLEU of translation models with a chart, ``perplexities`` the two perplexities of the
+same runs, ``trials`` the losses of one model with different options; ``epochs`` has the accuracy of
+classifiers beside a published one for each epoch, and ``classifiers`` of those without. All other figures
+are read from the recorded runs. ``results_folder`` sets another folder for them.
 """
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bleu_chart import Scores, bleu_chart
-from runs import Row, Runs, epochs, measured, provenance
+from docutils import nodes
+from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
+from attention_course.diagrams import Drawing
+from attention_course.diagrams.drawing import WIDTH, Role
+from attention_course.experiments.record import read_result
 from attention_course.experiments.recorded import FOLDER
 
+#: The number of training examples of each experiment.
+EXAMPLES = {"multi30k": 29_000, "imdb": 22_500}
 SEARCHES = ("greedy", "beam")
+NONE = "–"  # in place of a published figure
+LEFT, TOP, PITCH = (
+    150,
+    58,
+    26,
+)  # of the chart: where its axis begins, and from row to row
+
+Run = dict[str, Any]
+Cells = Iterable[str]
 
 
-class Translators(Runs):
-    """Translation models, of one seed or several."""
+class Row(NamedTuple):
+    """A model, what is published of it, and our runs, one for each random seed."""
 
-    several_seeds = True
+    name: str
+    published: tuple[str, ...]
+    runs: tuple[Run, ...]
 
-    def check(self, result: dict[str, Any]) -> None:
-        """Refuse a run without test sentences, which the figures of the chapters need."""
-        if not result["sentences"]:
-            raise ValueError("has no test sentences: repeat the run to get them")
+    @property
+    def title(self) -> str:
+        """The name, with the number of seeds if there are several."""
+        seeds = len(self.runs)
+        return f"{self.name} ({seeds}\u00a0seeds)" if seeds > 1 else self.name
+
+    def bleu(self, search: str) -> list[float]:
+        """The BLEU of each seed by a search."""
+        return [run["test"][search]["bleu"] for run in self.runs]
 
 
-class Results(Translators):
-    """BLEU, size and cost of translation models, with a chart."""
+def results(rows: Sequence[Row]) -> Iterator[Cells]:
+    """BLEU, size and cost of translation models."""
+    yield (
+        *("model", "BLEU, published", "ours, greedy", f"ours, {beam(rows)}"),
+        *("parameters, millions", "epochs", "training, CPU minutes", "perplexity"),
+    )
+    for row in rows:
+        first = row.runs[0]
+        yield (
+            row.title,
+            row.published[0],
+            *(measured(row.bleu(search), 1) for search in SEARCHES),
+            f"{first['parameters'] / 1e6:.1f}",
+            epochs_of(first, first["arguments"]["steps"]),
+            measured([run["seconds"]["cpu"] / 60 for run in row.runs], 0),
+            measured([run["test"]["perplexity"] for run in row.runs], 2),
+        )
 
-    columns = ("files", "model", "BLEU")
 
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row a model, published and measured side by side."""
-        return [header(rows), *map(translator, rows)]
+def perplexities(rows: Sequence[Row]) -> Iterator[Cells]:
+    """The perplexities of translation models, free-running and with teacher forcing."""
+    kinds = ("free-running", "teacher forcing")
+    yield (
+        "model",
+        *(cell for kind in kinds for cell in (f"{kind}, published", "ours")),
+    )
+    for row in rows:
+        tests = [run["test"] for run in row.runs]
+        free, forced = [test["free_running"] for test in tests], tests
+        ours = (
+            measured([test["perplexity"] for test in kind], digits)
+            for kind, digits in ((free, 1), (forced, 2))
+        )
+        pairs = zip(row.published, ours, strict=True)
+        yield (row.name, *(cell for pair in pairs for cell in pair))
 
-    def above(self, rows: list[Row]) -> list[str]:
-        """The chart."""
-        return [bleu_chart([scores(row) for row in rows], beam_search(rows))]
 
-    def below(self, rows: list[Row]) -> list[str]:
-        """What ± means, if a row has it, and how to repeat the runs."""
-        spread = (
-            [
+def trials(rows: Sequence[Row]) -> Iterator[Cells]:
+    """The validation loss after each epoch, the lowest in bold, and BLEU."""
+    losses = [[one["held_out_loss"] for one in row.runs[0]["history"]] for row in rows]
+    lowest = min(map(min, losses))
+    first = rows[0].runs[0]
+    steps = [f"epoch {epochs_of(first, one['step'])}" for one in first["history"]]
+    yield ("options", *steps, "BLEU, greedy", f"BLEU, {beam(rows)}")
+    for row, own in zip(rows, losses, strict=True):
+        yield (
+            row.name,
+            *in_bold([f"{loss:.3f}" for loss in own], [loss == lowest for loss in own]),
+            *(measured(row.bleu(search), 1) for search in SEARCHES),
+        )
+
+
+def epochs(rows: Sequence[Row]) -> Iterator[Cells]:
+    """A row an epoch, and for each classifier two columns, published and measured; the test is last."""
+    columns = []
+    for row in rows:
+        published = row.published[0].split()
+        best = [cell == max(published) for cell in published]
+        columns += [
+            [f"{row.name}, published", *in_bold(published, best), NONE],
+            ["ours, validation", *accuracies(row.runs[0])],
+        ]
+    numbers = map(str, range(1, len(columns[0]) - 1))
+    yield from zip(["epoch", *numbers, "ours, test"], *columns, strict=True)
+
+
+def classifiers(rows: Sequence[Row]) -> Iterator[Cells]:
+    """A row a classifier, with a column for each epoch."""
+    length = len(rows[0].runs[0]["history"])
+    numbers = (f"epoch {number}, validation" for number in range(1, length + 1))
+    yield ("model", *numbers, "test", "parameters")
+    for row in rows:
+        yield (row.name, *accuracies(row.runs[0]), f"{row.runs[0]['parameters']:,}")
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], Iterator[Cells]]] = {
+    table.__name__: table
+    for table in (results, perplexities, trials, epochs, classifiers)
+}
+
+
+class Table(SphinxDirective):
+    """A table of published and measured figures, and folded below it what is needed to repeat each run."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Write everything in Markdown, which the parser of the page reads.
+
+        Raises:
+            SphinxError: a file is missing or damaged, or has not what the table needs; with its row.
+        """
+        container = nodes.container(classes=["results"])
+        try:
+            rows = list(map(self.row, self.content))
+            if self.name == "results":
+                container += nodes.raw("", chart(rows), format="html")
+            head, *body = (
+                f"| {' | '.join(cells)} |" for cells in TABLES[self.name](rows)
+            )
+        except (OSError, LookupError, ValueError) as error:
+            raise self.error(
+                f"{self.block_text}: {type(error).__name__}: {error}"
+            ) from error
+        lines = [head, f"|---|{'---:|' * (head.count('|') - 2)}", *body, ""]
+        if self.name == "results":
+            lines += [
                 "Figures of several seeds are their mean ± their sample standard deviation.",
                 "",
             ]
-            if any(len(row.results) > 1 for row in rows)
-            else []
+        if self.name != "perplexities":  # of the same runs as the results
+            lines += ["How to repeat each run, and what it ran on:", ""]
+            lines += [line for row in rows for line in provenance(row)]
+        text = StringList(lines, source=self.get_location())
+        self.state.nested_parse(text, 0, container)
+        return [container]
+
+    def row(self, line: str) -> Row:
+        """One line of the directive, and the runs that it names."""
+        files, name, *published = (cell.strip() for cell in line.split("|"))
+        folder = Path(self.config.results_folder, self.arguments[0])
+        paths = [folder / f"{file}.json" for file in files.split()]
+        for path in paths:
+            self.env.note_dependency(str(path))
+        return Row(name, tuple(published), tuple(map(read_result, paths)))
+
+
+def chart(rows: Sequence[Row]) -> str:
+    """The BLEU of each row as dots on a line, in HTML: published, and ours by both searches."""
+    kinds: dict[str, Role] = {
+        "published": "muted",
+        "ours, greedy": "key",
+        f"ours, {beam(rows)}": "query",
+    }
+    numbers = [score for row in rows for score in row.bleu("beam")]
+    ticks = range(0, math.ceil(max(numbers) / 10) * 10 + 1, 10)
+
+    def place(bleu: float) -> float:
+        return LEFT + bleu / ticks[-1] * (WIDTH - 12 - LEFT)
+
+    bottom = TOP + PITCH * len(rows)
+    drawing = Drawing(
+        bottom, f"A chart of BLEU. {finding(rows)} The table has the figures."
+    )
+    for left, (kind, role) in zip((20, 150, 290), kinds.items(), strict=True):
+        drawing.dot(left, 14, 5, role)
+        drawing.text(left + 12, 14, kind, anchor="start")
+    for tick in ticks:
+        drawing.text(place(tick), 40, str(tick), "muted")
+        drawing.line(
+            (place(tick), 50), (place(tick), bottom - 4), role="muted", width=0.5
         )
-        return [*spread, *super().below(rows)]
-
-    def provenance(self, row: Row) -> list[str]:
-        """With how BLEU was computed."""
-        signatures = {
-            f"`{result['test'][search]['signature']}`": None
-            for result in row.results
-            for search in SEARCHES
-        }
-        return provenance(row, [f"Signature of sacreBLEU: {', '.join(signatures)}."])
-
-
-class Perplexities(Translators):
-    """The perplexities of translation models, free-running and with teacher forcing."""
-
-    columns = ("files", "model", "free-running", "teacher forcing")
-
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row a model, published and measured side by side."""
-        head = (
-            "model",
-            "free-running, published",
-            "ours",
-            "teacher forcing, published",
-            "ours",
-        )
-        return [head, *map(perplexities, rows)]
-
-    def below(self, rows: list[Row]) -> list[str]:
-        """Nothing: the same runs are described below the table of results."""
-        return []
+    for number, row in enumerate(rows):
+        y = TOP + PITCH * (number + 0.5)
+        drawing.text(8, y, row.name, anchor="start")
+        scores = [published(row), *map(row.bleu, SEARCHES)]
+        for role, found in zip(kinds.values(), scores, strict=True):
+            if found:
+                mean, spread = mean_and_spread(found)
+                ends = (place(mean - spread), y), (place(mean + spread), y)
+                drawing.line(*ends, role=role, width=3)
+                drawing.dot(place(mean), y, 5, role)
+    caption = (
+        f"BLEU on the test set, higher is better. {finding(rows)} A line through a dot is one"
+        " standard deviation over random seeds to each side."
+    )
+    return f"<figure>{drawing.svg()}<figcaption><p>{escape(caption)}</p></figcaption></figure>"
 
 
-class Trials(Runs):
-    """One model with different options in each row: its validation loss after each epoch, and BLEU."""
-
-    required_arguments = 2
-    columns = ("file", "options")
-
-    def read_file(
-        self, path: Path, model: str, name: str, published: tuple[str, ...]
-    ) -> dict[str, Any]:
-        """The run of the directive's model, whose file has another name."""
-        return super().read_file(path, self.arguments[1], name, published)
-
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row a run, the lowest loss in bold."""
-        histories = [row.results[0]["history"] for row in rows]
-        steps = same_steps(histories)
-        lowest = min(record["held_out_loss"] for one in histories for record in one)
-        head = (
-            "options",
-            *(f"epoch {epochs(rows[0].results[0], step)}" for step in steps),
-            "BLEU, greedy",
-            f"BLEU, {beam_search(rows)}",
-        )
-        return [head, *(trial(row, lowest) for row in rows)]
-
-
-class Epochs(Runs):
-    """The accuracy of classifiers after each epoch, and of the selected one on the test set."""
-
-    columns = ("file", "model", "accuracies")
-
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row an epoch, and for each model two columns, published and measured."""
-        columns = [column for row in rows for column in accuracies(row)]
-        head = [
-            "epoch",
-            *(
-                title
-                for row in rows
-                for title in (f"{row.name}, published", "ours, validation")
-            ),
-        ]
-        numbers = [str(epoch) for epoch in range(1, len(columns[0]))]
-        return [tuple(head), *zip([*numbers, "ours, test"], *columns, strict=True)]
-
-
-class Classifiers(Runs):
-    """The accuracy of classifiers without published figures, after each epoch and on the test set."""
-
-    columns = ("file", "model")
-
-    def table(self, rows: list[Row]) -> list[tuple[str, ...]]:
-        """A row a model, with a column for each epoch."""
-        lengths = [len(row.results[0]["history"]) for row in rows]
-        if set(lengths) != {lengths[0]}:
-            raise ValueError(f"the runs have not {lengths[0]} epochs each: {lengths}")
-        head = (
-            "model",
-            *(f"epoch {n}, validation" for n in range(1, lengths[0] + 1)),
-            "test",
-            "parameters",
-        )
-        return [head, *map(classifier, rows)]
-
-
-def header(rows: list[Row]) -> tuple[str, ...]:
-    """The names of the columns, with the width of the beam."""
+def finding(rows: Sequence[Row]) -> str:
+    """How many models of ours are above what is published, by greedy search on both sides."""
+    above = {
+        row.name: statistics.mean(row.bleu("greedy")) > score
+        for row in rows
+        for score in published(row)
+    }
+    below = [name for name in above if not above[name]]
+    exceptions = f" (not for {listed(below)})" if below else ""
     return (
-        "model",
-        "BLEU, published",
-        "ours, greedy",
-        f"ours, {beam_search(rows)}",
-        "parameters, millions",
-        "epochs",
-        "training, CPU minutes",
-        "perplexity",
+        f"By greedy search, ours is above the published figure for {sum(above.values())} of"
+        f" {len(above)} models{exceptions}."
     )
 
 
-def beam_search(rows: list[Row]) -> str:
+def published(row: Row) -> list[float]:
+    """The published BLEU, if there is one."""
+    return [float(cell) for cell in row.published if cell != NONE]
+
+
+def beam(rows: Sequence[Row]) -> str:
     """The beam search of the runs, with its width."""
-    widths = {result["arguments"]["beam"] for row in rows for result in row.results}
+    widths = {run["arguments"]["beam"] for row in rows for run in row.runs}
     return f"beam {' or '.join(map(str, sorted(widths)))}"
 
 
-def translator(row: Row) -> tuple[str, ...]:
-    """A model's line under the header."""
-    first = row.results[0]
-    return (
-        row.title,
-        row.published[0],
-        *(measured(bleu(row, search), 1) for search in SEARCHES),
-        f"{first['parameters'] / 1e6:.1f}",
-        epochs(first, first["arguments"]["steps"]),
-        measured([result["seconds"]["cpu"] / 60 for result in row.results], 0),
-        measured([result["test"]["perplexity"] for result in row.results], 2),
-    )
+def accuracies(run: Run) -> list[str]:
+    """Our accuracy after each epoch, with the selected ones in bold, and on the test set."""
+    shown = [f"{record['accuracy']:.4f}" for record in run["history"]]
+    chosen = [record["step"] in run["selected"]["steps"] for record in run["history"]]
+    return [*in_bold(shown, chosen), f"{run['test']['accuracy']:.4f}"]
 
 
-def bleu(row: Row, search: str) -> list[float]:
-    """The BLEU of each seed by a search."""
-    return [result["test"][search]["bleu"] for result in row.results]
+def in_bold(cells: Cells, chosen: Iterable[bool]) -> list[str]:
+    """The cells, those that are chosen in bold."""
+    pairs = zip(cells, chosen, strict=True)
+    return [f"**{cell}**" if bold else cell for cell, bold in pairs]
 
 
-def scores(row: Row) -> Scores:
-    """What the chart shows of a model.
+def measured(figures: Sequence[float | None], digits: int) -> str:
+    """A figure of one run, or the mean of several with their sample standard deviation.
 
-    Raises:
-        ValueError: what is published is neither a number nor a dash.
+    A figure that is missing was infinite.
     """
-    (published,) = row.published
-    try:
-        number = None if published == "–" else float(published)
-    except ValueError:
-        raise ValueError(
-            f"the published BLEU of {row.name} is a number or –, not {published!r}"
-        ) from None
-    return Scores(row.name, number, *(bleu(row, search) for search in SEARCHES))
+    finite = [figure for figure in figures if figure is not None]
+    if len(finite) < len(figures):
+        return "∞"
+    mean, spread = mean_and_spread(finite)
+    shown = f"{mean:.{digits}f}"
+    return shown if len(finite) == 1 else f"{shown}\u00a0±\u00a0{spread:.{digits}f}"
 
 
-def perplexities(row: Row) -> tuple[str, ...]:
-    """A model's line in the table of perplexities."""
-    free_running, teacher_forcing = row.published
-    tests = [result["test"] for result in row.results]
-    return (
-        row.name,
-        free_running,
-        measured([test["free_running"]["perplexity"] for test in tests], 1),
-        teacher_forcing,
-        measured([test["perplexity"] for test in tests], 2),
-    )
+def mean_and_spread(scores: Sequence[float]) -> tuple[float, float]:
+    """The mean of scores, and their sample standard deviation: 0 of a single one."""
+    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+    return statistics.mean(scores), spread
 
 
-def same_steps(histories: Sequence[Sequence[dict[str, Any]]]) -> list[int]:
-    """The steps after which all runs were evaluated.
-
-    Raises:
-        ValueError: they were evaluated after different steps.
-    """
-    first, *others = ([record["step"] for record in one] for one in histories)
-    for steps in others:
-        if steps != first:
-            raise ValueError(f"trials of steps {first} and {steps} in one table")
-    return first
+def epochs_of(run: Run, step: int) -> str:
+    """The number of epochs that a run had trained for after a step."""
+    batches = math.ceil(EXAMPLES[run["experiment"]] / run["arguments"]["batch_size"])
+    return f"{step / batches:.1f}".removesuffix(".0")
 
 
-def trial(row: Row, lowest: float) -> tuple[str, ...]:
-    """The losses of a run, with the lowest of all in bold, and its BLEU by each search."""
-    losses = [record["held_out_loss"] for record in row.results[0]["history"]]
-    bold = [number for number, loss in enumerate(losses) if loss == lowest]
-    return (
-        row.name,
-        *in_bold([f"{loss:.3f}" for loss in losses], bold),
-        *(measured(bleu(row, search), 1) for search in SEARCHES),
-    )
+def provenance(row: Row) -> list[str]:
+    """The folded lines that say how to repeat the runs of a row, and on what hardware they were made."""
 
+    def each(say: Callable[[Run], str]) -> str:
+        return " / ".join(dict.fromkeys(map(say, row.runs)))
 
-def accuracies(row: Row) -> tuple[list[str], list[str]]:
-    """The published column of a model, its best in bold, and ours, with the test below.
+    def selected(run: Run) -> str:
+        numbers = [epochs_of(run, step) for step in run["selected"]["steps"]]
+        mean = ", their mean" if len(numbers) > 1 else ""
+        loss = run["selected"]["held_out_loss"]
+        return f"epoch {listed(numbers)}{mean} (loss {loss:.3f})"
 
-    Raises:
-        ValueError: the run has another number of epochs than are published.
-    """
-    published, (result,) = row.published[0].split(), row.results
-    if len(published) != len(result["history"]):
-        raise ValueError(
-            f"of {row.name} {len(published)} epochs are published,"
-            f" but ours has {len(result['history'])}"
+    def options(run: Run) -> str:
+        arguments = run["arguments"].items()
+        left_out = ("model", "seed")
+        return " ".join(
+            f"--{name.replace('_', '-')} {value}"
+            for name, value in arguments
+            if name not in left_out and value is not None
         )
-    best = published.index(max(published))
-    return [*in_bold(published, [best]), "–"], [*validation(result), tested(result)]
 
+    def hardware(run: Run) -> str:
+        found = run["hardware"]
+        processor = found["gpu"] or f"{found['machine']} processor"
+        return (
+            f"{processor}; threads: {found['threads']}; processes: {found['processes']}"
+        )
 
-def classifier(row: Row) -> tuple[str, ...]:
-    """A model's line, from its first epoch to its size."""
-    (result,) = row.results
-    return (
-        row.name,
-        *validation(result),
-        tested(result),
-        f"{result['parameters']:,}",
+    def pairs(part: str, form: str) -> Callable[[Run], str]:
+        return lambda run: ", ".join(form.format(*one) for one in run[part].items())
+
+    signatures = each(
+        lambda run: ", ".join(
+            dict.fromkeys(
+                run["test"][search]["signature"]
+                for search in SEARCHES
+                if search in run["test"]
+            )
+        )
     )
-
-
-def validation(result: dict[str, Any]) -> list[str]:
-    """Our accuracy on the validation set after each epoch, with the selected epochs in bold."""
-    history = result["history"]
-    numbers = {record["step"]: number for number, record in enumerate(history)}
-    chosen = [numbers[step] for step in result["selected"]["steps"]]
-    return in_bold([f"{record['accuracy']:.4f}" for record in history], chosen)
-
-
-def tested(result: dict[str, Any]) -> str:
-    """The accuracy on the test set."""
-    return f"{result['test']['accuracy']:.4f}"
-
-
-def in_bold(column: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    """A column with the cells of these numbers in bold."""
+    said = {
+        "All other options, with the defaults": f"`{options(row.runs[0])}`",
+        "Selected by the loss on the validation set": each(selected),
+        "Training time in minutes on the clock": each(
+            lambda run: f"{run['seconds']['wall'] / 60:.0f}"
+        ),
+        "Parameters": f"{row.runs[0]['parameters']:,}",
+        "Hardware": each(hardware),
+        "Versions": each(pairs("versions", "{} {}")),
+        "Signature of sacreBLEU": signatures and f"`{signatures}`",
+        "Data, by the first digits of each file's SHA-256": each(
+            pairs("data", "`{}` {:.8}")
+        ),
+    }
     return [
-        f"**{cell}**" if number in numbers else cell
-        for number, cell in enumerate(column)
+        f"<details><summary>{escape(row.title)}</summary>",
+        "",
+        "```bash",
+        *(run["command"] for run in row.runs),
+        "```",
+        "",
+        *(f"- {name}: {text}." for name, text in said.items() if text),
+        "",
+        "</details>",
+        "",
     ]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words with commas, and "and" before the last."""
+    first, last = words[:-1], words[-1]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_config_value("results_folder", str(FOLDER), "env")
-    app.add_directive("results", Results)
-    app.add_directive("perplexities", Perplexities)
-    app.add_directive("trials", Trials)
-    app.add_directive("epochs", Epochs)
-    app.add_directive("classifiers", Classifiers)
+    for name in TABLES:
+        app.add_directive(name, Table)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

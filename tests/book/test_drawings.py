@@ -4,57 +4,10 @@ import re
 
 import nbformat
 import pytest
-from drawings import inline, restore
-from lxml.html import fromstring
 
-from attention_course.diagrams import Drawing
 from tests.conftest import ROOT
 
-SVG = Drawing(60, 'An "arrow" & a <box>.').svg()
-PICTURE = '<img alt="a" src="../_images/a.svg"/>'
-LINKED = (
-    '<a class="reference internal image-reference" href="../_images/a.svg">{}\n</a>'
-)
 FILLS = "svg => getComputedStyle(svg.querySelector('.fill-paper')).fill"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """The folder of pages, beside that of their pictures."""
-    (tmp_path / "_images").mkdir()
-    (tmp_path / "_images" / "a.svg").write_text(
-        f"<?xml version='1.0'?>\n{SVG}", "utf-8"
-    )
-    (tmp_path / "_images" / "b.svg").write_text('<svg class="plot"></svg>', "utf-8")
-    (tmp_path / "book").mkdir()
-    return tmp_path / "book"
-
-
-@pytest.mark.parametrize("picture", [PICTURE, LINKED.format(PICTURE)])
-def test_a_drawing_takes_the_place_of_its_picture(picture, folder):
-    page = inline(f"<p>Before</p>{picture}<p>after</p>", folder)
-    drawn = SVG.replace("<svg", '<svg data-file="../_images/a.svg"', 1)
-    assert page == f"<p>Before</p>{drawn}<p>after</p>"
-
-
-def test_other_pictures_and_links_stay(folder):
-    others = '<img src="x.png"><img src="../_images/b.svg"><img src="data:,.svg">'
-    link = f'<a href="x.html">see {PICTURE}</a>'
-    page = inline(others + link, folder)
-    assert page.startswith(others)
-    assert page.endswith("</svg></a>")
-
-
-def test_in_pdf_and_epub_it_is_a_picture_again(folder):
-    page = fromstring(inline(f"<figure>{PICTURE} Caption</figure>", folder))
-    restore(page)
-    assert not page.findall(".//svg")
-    (picture,) = page.findall(".//img")
-    assert dict(picture.attrib) == {
-        "src": "../_images/a.svg",
-        "alt": 'An "arrow" & a <box>.',
-    }
-    assert picture.tail == " Caption"
 
 
 def drawings(notebook):

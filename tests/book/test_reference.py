@@ -1,10 +1,11 @@
 """The links between the chapters and the reference of the package."""
 
 import re
+from types import SimpleNamespace
 
 import lxml.html
 import pytest
-from reference import short_names
+from reference import link_to_source, short_names
 
 from tests.conftest import ROOT
 
@@ -90,7 +91,7 @@ def find_nail():
 @pytest.fixture(scope="module")
 def small(build_small):
     """The pages of the made-up package, parsed."""
-    extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "reference"]
+    extensions = ["myst_nb", "sphinx.ext.autodoc", "reference"]
     folder = build_small(extensions, **SMALL)
     return {
         path.stem: lxml.html.fromstring(path.read_text("utf-8"))
@@ -121,12 +122,12 @@ def test_a_name_that_the_page_defines_is_its_own(small):
     assert [text for text, _ in code_links(small["03_own"])] == ["Hammer"]
 
 
-def test_entries_link_to_the_chapter_that_explains_them_and_to_their_source(small):
+def test_entries_link_to_the_chapter_that_explains_them(small):
     found = {}
     for signature in small["api"].xpath("//dt[contains(@class, 'sig')]"):
         links = signature.xpath("a[not(@class='headerlink')]")
         found[signature.get("id")] = [link.text_content() for link in links]
-    explained, other = ["[source]", "[chapter 2]"], ["[source]"]
+    explained, other = ["[chapter 2]"], []
     assert found == {
         "shop.tools.Hammer": explained,
         "shop.tools.Hammer.hit": other,
@@ -136,6 +137,20 @@ def test_entries_link_to_the_chapter_that_explains_them_and_to_their_source(smal
         "shop.house.House.hit": other,
     }
     assert small["api"].xpath("//dt//a[.='[chapter 2]']/@href")[0] == "02_nails.html"
+
+
+@pytest.mark.parametrize(
+    ("address", "file"),
+    [
+        (None, None),
+        ("https://a.b/c", "https://a.b/c/blob/main/companion/attention/masks.py"),
+    ],
+)
+def test_with_an_address_an_entry_links_to_its_file(address, file):
+    config = SimpleNamespace(html_theme_options={"repository_url": address})
+    link_to_source(None, config)
+    module = {"module": "companion.attention.masks", "fullname": "causal"}
+    assert config.linkcode_resolve("py", module) == file
 
 
 def test_a_chapter_ends_with_its_modules(small):
