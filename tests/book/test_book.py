@@ -44,7 +44,7 @@ LOADED = re.compile(
     re.IGNORECASE,
 )
 IN_STYLE = re.compile(r"""url\(["']?([^"')#]+)""")
-# Bytes of a chapter as it is sent, compressed, without fonts, MathJax and pictures: these are loaded one by one.
+# Bytes of a chapter as it is sent, compressed, without fonts, MathJax and pictures: these come one by one.
 SENT = 400_000
 
 
