@@ -1,4 +1,4 @@
-"""Drawings stand in the pages themselves, in the colours of the page, and are pictures in PDF and ePub."""
+"""Drawings stand in the pages themselves, in the colours of the page."""
 
 import re
 
