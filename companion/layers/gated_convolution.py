@@ -40,6 +40,7 @@ class WeightNormLinear(nn.Module):
         super().__init__()
         check_positive(in_features=in_features, out_features=out_features)
         check_above_zero(gain=gain)
+        self.in_features, self.out_features = in_features, out_features
         self.gain = gain
         plain = nn.Linear(in_features, out_features)
         self.bias = plain.bias
@@ -51,7 +52,7 @@ class WeightNormLinear(nn.Module):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Initialise g, v and the bias again."""
-        nn.init.normal_(self.v, std=math.sqrt(self.gain / self.v.shape[1]))
+        nn.init.normal_(self.v, std=math.sqrt(self.gain / self.in_features))
         self.g.copy_(self.v.norm(dim=1, keepdim=True))
         nn.init.zeros_(self.bias)
 
