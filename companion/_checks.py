@@ -633,17 +633,6 @@ def check_documents(documents: Tensor, padding: int) -> None:
         )
 
 
-def check_images(images: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse images that are not real numbers, or not a batch of this shape."""
-    if not images.is_floating_point():
-        raise TypeError(f"images must hold real numbers, not {images.dtype}")
-    if images.ndim != 4 or images.shape[1:] != shape:
-        expected = ", ".join(map(str, shape))
-        raise ValueError(
-            f"images must have the shape (b, {expected}), not {tuple(images.shape)}"
-        )
-
-
 # Models and layers
 
 

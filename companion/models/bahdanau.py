@@ -52,12 +52,6 @@ class BahdanauDecoder(nn.Module):
         cell: builds the recurrent cell from the sizes of its input and of its state,
             ``nn.GRUCell`` or :class:`~companion.layers.gru.ResetBeforeGRUCell`.
 
-    Raises:
-        TypeError: a size is not an integer, or the attention is not an
-            ``attention_type``.
-        ValueError: a size is below 1; ``source_size`` is odd; or ``hidden_size`` is odd
-            and no ``maxout_size`` is given.
-
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.2.2. Equation (4) has s_i
     in the output; the appendix and the authors' code have s_{i−1}, as here.
     Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
@@ -104,12 +98,7 @@ class BahdanauDecoder(nn.Module):
     def start(
         self, states: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> BahdanauState:
-        """Project the source, once, and start from its first token's backward state.
-
-        Raises:
-            TypeError: the mask is not boolean.
-            ValueError: it does not fit the states, or they are not of ``source_size``.
-        """
+        """Project the source, once, and start from its first token's backward state."""
         half = self.W_s.in_features
         check_source(states, mask, 2 * half)
         hidden = torch.tanh(self.W_s(states[:, 0, half:]))  # of ←h_1
@@ -131,8 +120,7 @@ class BahdanauDecoder(nn.Module):
         self, query: Float[Tensor, "b q"], memory: Memory, position: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b v"], Float[Tensor, "b k"]]:
         """Context and weights of one query for each sentence, at ``position``."""
-        key, value, mask = memory
-        mask = None if mask is None else mask[:, None]  # (b, 1, k)
+        key, value, mask = memory.key, memory.value, memory.query_mask
         context, weights = self.attention.attend(
             query[:, None], key, value, mask, position[:, None]
         )  # (b, 1, v), (b, 1, k)
@@ -162,12 +150,7 @@ class BahdanauDecoder(nn.Module):
     ) -> Float[Tensor, "b t vocabulary"]:
         """The logits after each token of ``target`` (teacher forcing).
 
-        The recurrence is sequential. The output layer, usually the largest part, is
-        applied to all time steps at once.
-
-        Raises:
-            TypeError: the target does not hold integers.
-            ValueError: it has no token, or another batch size than the source.
+        The recurrence is sequential. The output layer is applied to all steps at once.
         """
         check_target(target, state.hidden)
         embedded = self.dropout(self.embedding(target))  # (b, t, e)
@@ -185,9 +168,6 @@ class LocationSensitiveDecoder(BahdanauDecoder):
     ::
 
         α_i = masked_softmax(a(s_{i−1}, α_{i−1}, h)),   α_0 = 0
-
-    Raises:
-        TypeError, ValueError: as :class:`BahdanauDecoder`.
 
     Source: Chorowski et al. 2015, equations (8) and (9), for the attention.
     Deviation: the decoder around it is Bahdanau's, so that only the attention differs.
@@ -227,9 +207,6 @@ class StateAndWordDecoder(BahdanauDecoder):
 
     Its attention takes queries of ``hidden_size + embedding_size`` dimensions.
 
-    Raises:
-        TypeError, ValueError: as :class:`BahdanauDecoder`.
-
     Source: none; it is ours, for comparison.
 
     Example:
@@ -258,9 +235,6 @@ class CurrentStateDecoder(BahdanauDecoder):
         p(y_i) = softmax(deep output of s_i, y_{i−1}, c_i)
 
     Much code under Bahdanau's name computes this.
-
-    Raises:
-        TypeError, ValueError: as :class:`BahdanauDecoder`.
 
     Source: the order of computation is that of Luong et al. 2015, section 3.1.
 

@@ -7,19 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_images,
-    check_kind,
-    check_positive,
-    check_source,
-    check_target,
-)
+from companion._checks import check_kind, check_positive, check_source, check_target
 from companion.attention.base import Attention
 from companion.attention.hard import HardAttention, SampledAttention, entropy
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
-
-_IMAGE, _GRID, _COORDINATE = (1, 32, 32), 8, 6.0
 
 
 class ImageEncoder(nn.Module):
@@ -32,16 +24,12 @@ class ImageEncoder(nn.Module):
 
     The regions form a grid of 8 × 8, row by row. The receptive field of a region is its
     own 4 × 4 pixels and three more on each side, so attention to a region is attention
-    to that part of the image. The last two of the ``size`` features are the region's
-    row and column, from −6 to 6, because attention itself does not know positions.
-    Values as small as the other features would hardly tell neighbouring regions apart.
+    to that part of the image. The last two of the ``size`` features are its row and
+    column, because attention itself does not know positions. They run from −6 to 6:
+    smaller values would hardly tell neighbouring regions apart.
 
     Args:
         size: features of an annotation, row and column included.
-
-    Raises:
-        TypeError: ``size`` is not an integer.
-        ValueError: ``size`` is below 3, or images have another size than 1 × 32 × 32.
 
     Deviation: Xu et al. 2015 use a large network (VGG) trained on photographs, ours is
     small enough to train in a chapter.
@@ -54,36 +42,21 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, size: int = 64):
         super().__init__()
-        check_positive(size=size)
-        if size < 3:
-            raise ValueError(
-                f"size must be at least 3, two of which are row and column, not {size}"
-            )
-        narrow, wide = 3 * size // 8, 3 * size // 2
+        features, narrow, wide = size - 2, 3 * size // 8, 3 * size // 2
+        check_positive(features=features)
         self.first = nn.Conv2d(1, narrow, 3, padding=1)
         self.second = nn.Conv2d(narrow, wide, 3, padding=1)
-        self.third = nn.Conv2d(wide, size - 2, 1)
+        self.third = nn.Conv2d(wide, features, 1)
         self.pool = nn.MaxPool2d(2)
 
     def forward(
         self, images: Float[Tensor, "b 1 32 32"]
     ) -> tuple[Float[Tensor, "b 64 s"], Bool[Tensor, "b 64"]]:
-        """The annotations a_i of the regions, and a mask that is ``True`` everywhere.
-
-        Raises:
-            ValueError: the images have another size.
-        """
-        check_images(images, _IMAGE)
+        """The annotations a_i of the regions, and a mask that is ``True`` everywhere."""
         hidden = self.pool(self.first(images).relu())
         hidden = self.pool(self.second(hidden).relu())
         features = self.third(hidden).relu()  # (b, size − 2, 8, 8)
-        line = torch.linspace(
-            -_COORDINATE,
-            _COORDINATE,
-            _GRID,
-            device=features.device,
-            dtype=features.dtype,
-        )
+        line = torch.linspace(-6, 6, 8, device=features.device, dtype=features.dtype)
         coordinates = torch.stack(torch.meshgrid(line, line, indexing="ij"))
         coordinates = coordinates.expand(features.shape[0], -1, -1, -1)  # (b, 2, 8, 8)
         annotations = torch.cat([features, coordinates], 1).flatten(2).mT
@@ -115,10 +88,6 @@ class CaptionOutput(nn.Module):
         hidden_size, embedding_size, context_size: features of h, E y and ẑ.
         vocabulary_size: how many words there are.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
-
     Source: Xu et al. 2015, equation (7).
     Deviation: L_o has a bias, as all output layers here.
 
@@ -136,12 +105,6 @@ class CaptionOutput(nn.Module):
         vocabulary_size: int,
     ):
         super().__init__()
-        check_positive(
-            hidden_size=hidden_size,
-            embedding_size=embedding_size,
-            context_size=context_size,
-            vocabulary_size=vocabulary_size,
-        )
         self.L_h = nn.Linear(hidden_size, embedding_size, bias=False)
         self.L_z = nn.Linear(context_size, embedding_size, bias=False)
         self.L_o = nn.Linear(embedding_size, vocabulary_size)
@@ -168,9 +131,7 @@ class Captioner(nn.Module):
         h_t, c_t = LSTM([y_{t−1}; ẑ_t], h_{t−1}, c_{t−1})
         p(y_t) = softmax(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t))
 
-    The gate β_t is a scalar, as in the paper: it scales the context as a whole. A
-    target is written like a translation, so the searches of :mod:`companion.decoding`
-    and :class:`~companion.models.seq2seq.EncoderDecoder` take a captioner as it is.
+    The gate β_t is a scalar, as in the paper: it scales the context as a whole.
 
     Args:
         vocabulary_size, embedding_size: the caption's words, and features of their
@@ -180,11 +141,6 @@ class Captioner(nn.Module):
         attention: f_att, for queries of ``hidden_size`` features. In the paper it is
             :class:`~companion.attention.additive.Additive`; a Gumbel-softmax serves as
             well.
-
-    Raises:
-        TypeError: a size is not an integer, or the attention is not an
-            ``attention_type``.
-        ValueError: a size is below 1.
 
     Source: Xu et al. 2015, sections 3.1.2 and 4.2.1.
     Deviation: the paper applies dropout, ours does not, because the book's captioners
@@ -226,13 +182,7 @@ class Captioner(nn.Module):
     def start(
         self, annotations: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> CaptionerState:
-        """The state before the first word; the annotations are projected here, once.
-
-        Raises:
-            TypeError: the mask is not boolean.
-            ValueError: the annotations are not ``(b, k, source_size)``, there is no
-                region, or the mask is not ``(b, k)``.
-        """
+        """The state before the first word; the annotations are projected here, once."""
         check_source(annotations, mask, self.W_h.in_features)
         visible = mask[..., None].to(annotations.dtype)
         mean = (annotations * visible).sum(1) / visible.sum(1).clamp_min(1)
@@ -289,12 +239,7 @@ class Captioner(nn.Module):
     def trace(
         self, target: Int[Tensor, "b t"], state: CaptionerState
     ) -> tuple[Float[Tensor, "b t vocabulary"], SampledAttention]:
-        """Logits and attention of every time step, by teacher forcing.
-
-        Raises:
-            ValueError: the target has no word, or there are not as many captions as
-                images.
-        """
+        """Logits and attention of every time step, by teacher forcing."""
         check_target(target, state.hidden)
         embedded = self.embedding(target)
         hidden, context, attended = [], [], []
@@ -310,29 +255,16 @@ class Captioner(nn.Module):
     def forward(
         self, target: Int[Tensor, "b t"], state: CaptionerState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """Logits of the word after each word of the ground truth (teacher forcing).
-
-        Raises:
-            ValueError: as :meth:`trace`.
-        """
+        """Logits of the word after each word of the ground truth (teacher forcing)."""
         return self.trace(target, state)[0]
 
 
 class HardCaptioner(Captioner):
     """A captioner with hard attention: in training it attends to one sampled region.
 
-    At evaluation it attends to the most probable region.
-    :meth:`~companion.models.show_attend_tell.Captioner.trace` returns what
-    :func:`~companion.losses.reinforce.reinforce_loss` needs.
-
-    Args:
-        vocabulary_size, embedding_size, hidden_size, source_size: as
-            :class:`Captioner`.
-        attention: a :class:`~companion.attention.hard.HardAttention`.
-
-    Raises:
-        TypeError: a size is not an integer, or the attention is not hard.
-        ValueError: a size is below 1.
+    At evaluation it attends to the most probable region. Its attention is a
+    :class:`~companion.attention.hard.HardAttention`; :meth:`~Captioner.trace` returns
+    what :func:`~companion.losses.reinforce.reinforce_loss` needs.
 
     Source: Xu et al. 2015, section 4.1.
 
@@ -360,16 +292,11 @@ class HardCaptioner(Captioner):
 def to_hard_attention(captioner: Captioner) -> HardCaptioner:
     """A copy of a captioner that samples from its attention weights.
 
-    It has the same parameters. Soft attention is a good initialisation for hard
-    attention, because REINFORCE refines a trained attention far better than it finds
-    one from scratch. The copy is in training mode if the captioner is.
+    Soft attention is a good initialisation for hard attention, because REINFORCE
+    refines a trained attention far better than it finds one from scratch.
 
     Args:
         captioner: a trained captioner with soft attention; it is not changed.
-
-    Raises:
-        TypeError: the captioner's attention is hard already, or its weights may sum to
-            less than 1.
 
     Example:
         >>> from companion.attention import Additive
@@ -384,10 +311,7 @@ def to_hard_attention(captioner: Captioner) -> HardCaptioner:
         captioner.W_h.in_features,
         HardAttention(deepcopy(captioner.attention)),
     ).to(captioner.W_h.weight)
-    others = {
-        name: parameter
-        for name, parameter in captioner.state_dict().items()
-        if not name.startswith("attention.")
-    }
+    others = captioner.state_dict()
+    others = {k: v for k, v in others.items() if not k.startswith("attention.")}
     hard.load_state_dict(others, strict=False)
     return hard.train(captioner.training)
