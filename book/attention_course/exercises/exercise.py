@@ -64,7 +64,7 @@ def diagnose(exercise: Exercise, function: Answer) -> str:
         _not_dense(result)
         or _wrong(exercise, result.detach(), expected.detach())
         or _wrong_precision(result, expected)
-        or _wrong_gradient(result, leaves)
+        or _wrong_gradient(result, leaves, exercise.hints)
     )
 
 
@@ -104,8 +104,13 @@ def _raised(
     }
     sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     message = f"It stops with {type(error).__name__}: {error}\nIt was called, in this order, with {sizes}."
-    advice = [hint for pattern, hint in hints.items() if re.search(pattern, str(error))]
-    return "\n".join([message, *advice[:1]])
+    return message + _advice(error, hints)
+
+
+def _advice(error: BaseException, hints: Mapping[str, str]) -> str:
+    """The first hint whose pattern is in the message of an exception, on a new line."""
+    found = (hint for pattern, hint in hints.items() if re.search(pattern, str(error)))
+    return "".join(f"\n{hint}" for hint in list(found)[:1])
 
 
 def _confused(exercise: Exercise, function: Answer) -> str:
@@ -231,7 +236,7 @@ def _wrong_precision(result: Tensor, expected: Tensor) -> str:
     )
 
 
-def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
+def _wrong_gradient(result: Tensor, leaves: Inputs, hints: Mapping[str, str]) -> str:
     """Whether the gradient flows through right values."""
     wanted = {
         name: leaf
@@ -247,7 +252,8 @@ def _wrong_gradient(result: Tensor, leaves: Inputs) -> str:
         total = result[result.isfinite()].square().sum()
         gradients = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)
     except RuntimeError as error:
-        return f"The values are right, but no gradient can be computed: {error}"
+        message = f"The values are right, but no gradient can be computed: {error}"
+        return message + _advice(error, hints)
     for name, gradient in zip(wanted, gradients, strict=True):
         if gradient is None:
             return lost.format(name)

@@ -99,7 +99,7 @@ SHARED = Exercise(
         ),
     },
     hints={
-        "invalid for input|don't multiply up": (
+        "view size is not compatible": (
             "After expand the copies do not lie one after the other: use reshape, not view."
         )
     },

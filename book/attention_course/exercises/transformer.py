@@ -219,7 +219,7 @@ LABEL_SMOOTHING = Exercise(
         ),
     },
     hints={
-        "index": "The targets' log-probabilities are log_probs.gather(-1, target[:, None])."
+        "[Ii]ndex": "The targets' log-probabilities are log_probs.gather(-1, target[:, None])."
     },
 )
 EXERCISES = {
