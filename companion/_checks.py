@@ -618,18 +618,12 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
         )
 
 
-def check_documents(documents: Tensor, padding: int) -> None:
-    """Refuse documents that are not integers ``(b, s, n)``, or that have no words."""
+def check_documents(documents: Tensor) -> None:
+    """Refuse documents that are not integers ``(b, s, n)``, and none."""
     _check_integer_tensor("documents", documents)
-    if documents.ndim != 3:
+    if documents.ndim != 3 or not len(documents):
         raise ValueError(
             f"documents need a shape (b, sentences, words), not {tuple(documents.shape)}"
-        )
-    has_words = (documents != padding).flatten(1).any(1)
-    if not documents.numel() or not has_words.all():
-        rows = (~has_words).nonzero().flatten().tolist()
-        raise ValueError(
-            f"of documents of {tuple(documents.shape)} the rows {rows} have no words"
         )
 
 
@@ -712,21 +706,6 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
     if target.shape[0] != hidden.shape[0]:
         raise ValueError(
             f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
-        )
-
-
-def check_prompt(prompt: Tensor, padding: int) -> None:
-    """Refuse a prompt with padding, which a language model would read as a token.
-
-    On a GPU, which would have to be waited for, under ``torch.compile`` and under ``vmap``
-    nothing is checked.
-    """
-    check_sentences("prompt", prompt)
-    padded = (prompt == padding).any(1)
-    if readable(prompt) and padded.any():
-        rows = padded.nonzero().flatten().tolist()
-        raise ValueError(
-            f"all prompts must have one length, but the rows {rows} contain padding"
         )
 
 

@@ -45,6 +45,7 @@ from companion.models import transformer as transformers
 
 SOURCE_WORDS, TARGET_WORDS = 11, 5
 EMBEDDING, HIDDEN, ENCODER, ATTENTION = 3, 4, 5, 7
+MARKS = {"bos": 1, "eos": 2, "pad": 0}
 STATES, RADIUS = 2 * ENCODER, 2
 
 
@@ -64,7 +65,7 @@ def spread(module, seed=0):
 def with_attention(decoder, attention, encoder=BahdanauEncoder, **options):
     return spread(
         EncoderDecoder(
-            encoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            encoder(SOURCE_WORDS, EMBEDDING, ENCODER, pad=0),
             decoder(TARGET_WORDS, EMBEDDING, HIDDEN, STATES, attention, **options),
         )
     )
@@ -122,7 +123,7 @@ def captioner():
 def cho():
     return spread(
         EncoderDecoder(
-            ChoEncoder(SOURCE_WORDS, EMBEDDING, ENCODER),
+            ChoEncoder(SOURCE_WORDS, EMBEDDING, ENCODER, pad=0),
             ChoDecoder(TARGET_WORDS, EMBEDDING, HIDDEN, ENCODER),
         )
     )
@@ -131,7 +132,7 @@ def cho():
 def with_lstm(encoder):
     return spread(
         EncoderDecoder(
-            encoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
+            encoder(SOURCE_WORDS, EMBEDDING, HIDDEN, pad=0),
             SutskeverDecoder(TARGET_WORDS, EMBEDDING, HIDDEN),
         )
     )
@@ -148,7 +149,7 @@ def sutskever():
 def with_luong(attention, decoder=luong.LuongDecoder):
     return spread(
         EncoderDecoder(
-            luong.LuongEncoder(SOURCE_WORDS, EMBEDDING, HIDDEN),
+            luong.LuongEncoder(SOURCE_WORDS, EMBEDDING, HIDDEN, pad=0),
             decoder(TARGET_WORDS, EMBEDDING, HIDDEN, attention),
         )
     )
@@ -175,7 +176,7 @@ def luong_other_sizes():
     sizes = {"source_size": STATES, "attentional_size": 3}
     return spread(
         EncoderDecoder(
-            Bidirectional(SOURCE_WORDS, EMBEDDING, ENCODER),
+            Bidirectional(SOURCE_WORDS, EMBEDDING, ENCODER, pad=0),
             luong.InputFeedingDecoder(
                 TARGET_WORDS, EMBEDDING, HIDDEN, Bilinear(HIDDEN, STATES), **sizes
             ),
@@ -226,8 +227,8 @@ def transformer(residual=PostNorm, encoder_attention=None, decoder_attention=Non
     ]
     return spread(
         EncoderDecoder(
-            transformers.TransformerEncoder(SOURCE_WORDS, encoders, 0.0),
-            transformers.TransformerDecoder(TARGET_WORDS, decoders, 0.0),
+            transformers.TransformerEncoder(SOURCE_WORDS, encoders, 0.0, pad=0),
+            transformers.TransformerDecoder(TARGET_WORDS, decoders, 0.0, pad=0),
         )
     )
 
@@ -254,6 +255,7 @@ def convs2s():
             3,
             dropout=0.0,
             max_length=16,
+            pad=0,
         )
     )
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from attention_course.data import numbers
+from attention_course.data.vocabulary import PAD
 from attention_course.diagrams import translation
 from attention_course.tasks import TranslationTask
 from attention_course.tasks.translation import Translation
@@ -55,7 +56,7 @@ def build(name: str, source: int, target: int) -> EncoderDecoder:
     """An untrained model, for vocabularies of these sizes: chapter 2's, or its baseline."""
     torch.manual_seed(0)
     return EncoderDecoder(
-        ENCODERS[name](source, 32, 64),
+        ENCODERS[name](source, 32, 64, pad=PAD),
         BahdanauDecoder(target, 32, 64, 128, Additive(64, 128, 32)),
     )
 

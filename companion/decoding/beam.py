@@ -6,10 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion._checks import (
     check_coverage,
-    check_integers,
     check_logits,
     check_penalties,
     check_positive,
@@ -18,6 +16,7 @@ from companion._checks import (
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
+    end_and_padding,
     first_tokens,
     in_inference_mode,
     next_log_probs,
@@ -36,9 +35,9 @@ def beam_search(
     coverage_penalty: float = 0.0,
     mask: Bool[Tensor, "b k"] | None = None,
     *,
-    bos: int = BOS,
-    eos: int = EOS,
-    pad: int = PAD,
+    bos: int,
+    eos: int | None = None,
+    pad: int | None = None,
 ) -> Hypotheses:
     """Extend the ``width`` most probable partial hypotheses token by token.
 
@@ -47,12 +46,12 @@ def beam_search(
         score(Y) = log p(Y | X) / ((5 + |Y|) / 6)^length_penalty
                  + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    ``|Y|`` counts the tokens, ``<eos>`` included. α_ij is the weight of source position j
+    ``|Y|`` counts the tokens, ``eos`` included. α_ij is the weight of source position j
     at step i, and j runs over the positions that ``mask`` names, or over all. Partial
     hypotheses, which all have the same length, are compared by log p alone.
 
     The search of a sentence ends when no partial hypothesis can overtake its ``width``
-    best sentences. Hypotheses that reach ``max_length`` without ``<eos>`` compete as
+    best sentences. Hypotheses that reach ``max_length`` without ``eos`` compete as
     they are. ``step`` is called with one row for each partial hypothesis that is still
     possible, never for one that has ended or has probability 0. A hypothesis whose next
     logits are all −∞ is dropped.
@@ -70,7 +69,7 @@ def beam_search(
         length_penalty: 0 compares log-probabilities; above 0, longer sentences gain.
         coverage_penalty: above 0, sentences that attend to every source position gain.
         mask: which source positions hold tokens; used by the coverage penalty alone.
-        bos, eos, pad: the tokens that begin, end and pad a sentence.
+        bos, eos, pad: as in :func:`~companion.decoding.sampling.greedy`.
 
     Raises:
         TypeError: ``width``, ``max_length`` or a special token is not an integer, a
@@ -90,16 +89,16 @@ def beam_search(
 
     Example:
         >>> from companion.decoding import DecoderStep
-        >>> def step(token, state):  # whatever came before: p(<eos>) = 0.6, p(3) = 0.4
+        >>> def step(token, state):  # whatever came before: p(2) = 0.6, p(3) = 0.4
         ...     p = torch.tensor([0.0, 0.0, 0.6, 0.4])
         ...     return DecoderStep(p.log().expand(len(token), -1), state, None)
-        >>> found = beam_search(step, torch.zeros(1, 1), max_length=5, width=2)
+        >>> found = beam_search(step, torch.zeros(1, 1), 5, width=2, bos=1, eos=2)
         >>> found.tokens[0].tolist(), found.log_probs[0].exp()
-        ([[2, 0], [3, 2]], tensor([0.6000, 0.2400]))
+        ([[2, 2], [3, 2]], tensor([0.6000, 0.2400]))
     """
     check_positive(max_length=max_length, width=width)
     check_penalties(length_penalty, coverage_penalty, max_length)
-    check_integers(bos=bos, eos=eos, pad=pad)
+    eos, pad = end_and_padding(bos, eos, pad)
     first = first_tokens(state, bos)
     alive, ended = _start(first, width), None
     asked, shared = _possible(alive), tensors(state)
@@ -153,7 +152,7 @@ class _Step(NamedTuple):
 
 
 def _start(first: Int[Tensor, " b"], width: int) -> _Beam:
-    """``<bos>`` in the first slot of each beam; the other slots are impossible."""
+    """The first token in the first slot of each beam; the other slots are impossible."""
     log_probs = torch.full((len(first), width), -torch.inf, device=first.device)
     log_probs[:, 0] = 0
     tokens = first[:, None].expand(-1, width)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from companion._checks import check_state
+from companion._checks import check_integers, check_state
 from companion.decoding.state import DecoderStep, map_state, tensors
 
 _Arguments = ParamSpec("_Arguments")
@@ -20,11 +20,11 @@ StepFunction = Callable[[Tensor, Any], DecoderStep]
 class Hypotheses(NamedTuple):
     """The sentences that a search finds; ``*b`` is ``b``, or ``b width`` of a beam.
 
-    ``tokens`` leave out ``<bos>``, end with ``<eos>`` unless the maximum length was
-    reached, and are padded. ``log_probs`` are the log-probabilities of whole sentences
+    ``tokens`` leave out the first one given, end with ``eos`` unless the maximum length
+    was reached, and are padded. ``log_probs`` are the log-probabilities of whole sentences
     under the model. ``scores`` are what a beam is ranked by, the best first; greedy
     search and sampling have no other score than the log-probability. ``weights`` are
-    the attention weights of each step, 0 after ``<eos>``, or ``None`` for a model
+    the attention weights of each step, 0 after ``eos``, or ``None`` for a model
     without attention.
     """
 
@@ -64,6 +64,19 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
             f"the sentences {rows} have no probability: the logits of a step (or, with a "
             f"coverage penalty, the weights) are NaN or +∞, or −∞ for every token"
         )
+
+
+def end_and_padding(bos: int, eos: int | None, pad: int | None) -> tuple[int, int]:
+    """The token that ends a sentence, −1 if there is none, and the one that follows it.
+
+    Raises:
+        TypeError: one of the three is not an integer.
+    """
+    if pad is None:
+        pad = 0 if eos is None else eos
+    eos = -1 if eos is None else eos
+    check_integers(bos=bos, eos=eos, pad=pad)
+    return eos, pad
 
 
 def first_tokens(state: Any, bos: int) -> Int[Tensor, " b"]:

@@ -15,10 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion._checks import (
     check_above_zero,
-    check_integers,
     check_logits,
     check_positive,
     check_step_weights,
@@ -27,6 +25,7 @@ from companion._checks import (
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
+    end_and_padding,
     first_tokens,
     in_inference_mode,
     next_log_probs,
@@ -39,19 +38,21 @@ def greedy(
     state: Any,
     max_length: int,
     *,
-    bos: int = BOS,
-    eos: int = EOS,
-    pad: int = PAD,
+    bos: int,
+    eos: int | None = None,
+    pad: int | None = None,
 ) -> Hypotheses:
     """Generate the most probable token at each step.
 
-    A sentence ends with ``<eos>``, or at ``max_length`` tokens.
+    A sentence ends with ``eos``, or at ``max_length`` tokens.
 
     Args:
         step: ``step(token, state) -> DecoderStep``.
         state: the decoder's first state, one row a source sentence.
         max_length: the most tokens of a sentence.
-        bos, eos, pad: the tokens that begin, end and pad a sentence.
+        bos: the token that the model is given first.
+        eos: the token that ends a sentence; if ``None``, each has ``max_length``.
+        pad: what follows the end; ``eos`` if not given, or 0 where there is none.
 
     Raises:
         TypeError: ``max_length`` or a special token is not an integer.
@@ -62,10 +63,10 @@ def greedy(
 
     Example:
         >>> from companion.decoding import DecoderStep
-        >>> following = torch.eye(4)[[0, 3, 0, 2]]  # 3 after <bos> (1), then <eos> (2)
+        >>> following = torch.eye(4)[[0, 3, 0, 2]]  # 3 after 1, 2 after 3
         >>> def step(token, state):
         ...     return DecoderStep(following[token].log(), state, None)
-        >>> greedy(step, torch.zeros(2, 1), max_length=5).tokens
+        >>> greedy(step, torch.zeros(2, 1), max_length=5, bos=1, eos=2).tokens
         tensor([[3, 2],
                 [3, 2]])
     """
@@ -83,9 +84,9 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
     *,
-    bos: int = BOS,
-    eos: int = EOS,
-    pad: int = PAD,
+    bos: int,
+    eos: int | None = None,
+    pad: int | None = None,
 ) -> Hypotheses:
     """Sample each token from the model's probabilities p, at a temperature.
 
@@ -106,7 +107,7 @@ def sample(
         top_k: how many tokens are kept.
         top_p: the probability that is kept, above 0 and at most 1.
         generator: the source of random numbers.
-        bos, eos, pad: the tokens that begin, end and pad a sentence.
+        bos, eos, pad: as in :func:`greedy`.
 
     Raises:
         TypeError: ``max_length``, ``top_k`` or a special token is not an integer, or
@@ -122,7 +123,7 @@ def sample(
         >>> def step(token, state):
         ...     p = torch.tensor([0.0, 0.0, 0.1, 0.2, 0.7]).expand(len(token), -1)
         ...     return DecoderStep(p.log(), state, None)
-        >>> found = sample(step, torch.zeros(100, 1), max_length=1, top_k=2)
+        >>> found = sample(step, torch.zeros(100, 1), max_length=1, top_k=2, bos=1)
         >>> found.tokens.unique()
         tensor([3, 4])
     """
@@ -169,12 +170,12 @@ def _generate(
     max_length: int,
     choose: Callable[[Tensor], Tensor],
     bos: int,
-    eos: int,
-    pad: int,
+    eos: int | None,
+    pad: int | None,
 ) -> Hypotheses:
     """Generate sentences whose next token is ``choose(log_probs)`` at each step."""
     check_positive(max_length=max_length)
-    check_integers(bos=bos, eos=eos, pad=pad)
+    eos, pad = end_and_padding(bos, eos, pad)
     token = first_tokens(state, bos)
     ended = torch.zeros_like(token, dtype=torch.bool)
     total = torch.zeros(token.shape, device=token.device)

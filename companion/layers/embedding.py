@@ -1,22 +1,22 @@
-"""Token embeddings, with a zero vector for padding, optionally scaled by √d."""
+"""Token embeddings, with a zero vector for padding where there is any, optionally scaled by √d."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_course.data.vocabulary import PAD
 from companion._checks import check_positive, check_tokens
 
 
 class Embedding(nn.Embedding):
-    """One learned vector for each token, and the zero vector for padding.
+    """One learned vector for each token; that of padding is zero.
 
     The vectors are initialised with a standard deviation of 0.1, where ``nn.Embedding``
-    has 1. Padding gets no gradient.
+    has 1. The vector of padding gets no gradient.
 
     Args:
         vocabulary_size, embedding_size: the number of tokens, and the dimension of their
             vectors.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer, or the tokens are not.
@@ -25,13 +25,16 @@ class Embedding(nn.Embedding):
             is PyTorch's own error instead.
 
     Example:
-        >>> Embedding(vocabulary_size=7, embedding_size=3)(torch.tensor([[4, 0]])).shape
-        torch.Size([1, 2, 3])
+        >>> embedding = Embedding(vocabulary_size=7, embedding_size=3, pad=0)
+        >>> embedding(torch.tensor([[4, 0]])).any(-1)
+        tensor([[ True, False]])
     """
 
-    def __init__(self, vocabulary_size: int, embedding_size: int):
+    def __init__(
+        self, vocabulary_size: int, embedding_size: int, pad: int | None = None
+    ):
         check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
-        super().__init__(vocabulary_size, embedding_size, padding_idx=PAD)
+        super().__init__(vocabulary_size, embedding_size, padding_idx=pad)
 
     @property
     def initial_std(self) -> float:
@@ -42,7 +45,8 @@ class Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
         """Initialise the vectors again."""
         nn.init.normal_(self.weight, std=self.initial_std)
-        self.weight[PAD].zero_()
+        if self.padding_idx is not None:
+            self.weight[self.padding_idx].zero_()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vector of each token."""
@@ -64,6 +68,7 @@ class ScaledEmbedding(Embedding):
     Args:
         vocabulary_size, embedding_size: the number of tokens, and the dimension of their
             vectors.
+        pad: as in :class:`Embedding`.
 
     Raises:
         TypeError, ValueError: as :class:`Embedding`.

@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attention_course.data.vocabulary import PAD
 from companion._checks import (
     check_padding,
     check_positive,
@@ -19,11 +18,21 @@ from companion.layers.embedding import Embedding
 from companion.layers.gru import pytorch_gru
 
 
-def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
+def is_token(tokens: Int[Tensor, "*b"], pad: int | None) -> Bool[Tensor, "*b"]:
+    """Where there is no padding: everywhere, if ``pad`` is ``None``."""
+    if pad is None:
+        return torch.ones_like(tokens, dtype=torch.bool)
+    return tokens != pad
+
+
+def source_mask(
+    source: Int[Tensor, "b k"], pad: int | None = None
+) -> Bool[Tensor, "b k"]:
     """The mask of a padded batch: ``True`` for a token, ``False`` for padding.
 
     Args:
-        source: token numbers, one sentence a row, padded at the end with 0.
+        source: token numbers, one sentence a row, padded at the end.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: the tokens are not integers.
@@ -33,33 +42,33 @@ def source_mask(source: Int[Tensor, "b k"]) -> Bool[Tensor, "b k"]:
             PyTorch's ``RuntimeError``.
 
     Example:
-        >>> source_mask(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> source_mask(torch.tensor([[5, 6, 7], [8, 0, 0]]), pad=0)
         tensor([[ True,  True,  True],
                 [ True, False, False]])
     """
     check_sentences("a source", source)
     if source.numel() == 0:
         raise ValueError(f"a source of shape {tuple(source.shape)} has no words")
-    mask = source != PAD
+    mask = is_token(source, pad)
     check_padding(mask, "a source")
     return mask
 
 
-def reverse(source: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
+def reverse(source: Int[Tensor, "b k"], pad: int | None = None) -> Int[Tensor, "b k"]:
     """Each sentence from its last token to its first; the padding stays at the end.
 
     Args:
-        source: as in :func:`source_mask`.
+        source, pad: as in :func:`source_mask`.
 
     Raises:
         TypeError, ValueError: as :func:`source_mask`.
 
     Example:
-        >>> reverse(torch.tensor([[5, 6, 7], [8, 9, 0]]))
+        >>> reverse(torch.tensor([[5, 6, 7], [8, 9, 0]]), pad=0)
         tensor([[7, 6, 5],
                 [9, 8, 0]])
     """
-    lengths = source_mask(source).sum(1, keepdim=True)
+    lengths = source_mask(source, pad).sum(1, keepdim=True)
     positions = torch.arange(source.shape[1], device=source.device)
     reversed_ = torch.where(positions < lengths, lengths - 1 - positions, positions)
     return source.gather(1, reversed_)
@@ -178,6 +187,7 @@ class BahdanauEncoder(nn.Module):
         gru: builds the network from its sizes,
             :func:`~companion.layers.gru.pytorch_gru` or
             :class:`~companion.layers.gru.ResetBeforeGRU`.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: a size is not an integer, or is below 1.
@@ -188,7 +198,7 @@ class BahdanauEncoder(nn.Module):
     Deviation: the paper has no dropout; we offer it on the embeddings.
 
     Example:
-        >>> encoder = BahdanauEncoder(100, embedding_size=8, hidden_size=16)
+        >>> encoder = BahdanauEncoder(100, embedding_size=8, hidden_size=16, pad=0)
         >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> states.shape, mask.shape
         (torch.Size([2, 3, 32]), torch.Size([2, 3]))
@@ -201,10 +211,11 @@ class BahdanauEncoder(nn.Module):
         hidden_size: int,
         dropout: float = 0.0,
         gru: Callable[..., nn.Module] = pytorch_gru,
+        pad: int | None = None,
     ):
         super().__init__()
         check_positive(hidden_size=hidden_size)
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.dropout = nn.Dropout(dropout)
         self.rnn = gru(embedding_size, hidden_size, bidirectional=True)
 
@@ -217,7 +228,7 @@ class BahdanauEncoder(nn.Module):
             TypeError, ValueError: as :func:`source_mask`; or a token is outside the
                 vocabulary.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         states, _ = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return states, mask
 
@@ -235,7 +246,7 @@ class FixedVectorEncoder(BahdanauEncoder):
     attention: only the access to the source differs.
 
     Args:
-        vocabulary_size, embedding_size, hidden_size, dropout, gru: as in
+        vocabulary_size, embedding_size, hidden_size, dropout, gru, pad: as in
             :class:`BahdanauEncoder`.
 
     Raises:
@@ -245,7 +256,7 @@ class FixedVectorEncoder(BahdanauEncoder):
     2014, here of both directions.
 
     Example:
-        >>> encoder = FixedVectorEncoder(100, embedding_size=8, hidden_size=16)
+        >>> encoder = FixedVectorEncoder(100, embedding_size=8, hidden_size=16, pad=0)
         >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> states.shape, mask.tolist()
         (torch.Size([2, 1, 32]), [[True], [True]])
@@ -259,7 +270,7 @@ class FixedVectorEncoder(BahdanauEncoder):
         Raises:
             TypeError, ValueError: as :class:`BahdanauEncoder`.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.embedding(source))
         _, (forward, backward) = run_packed(self.rnn, embedded, mask)  # (b, h) each
         return torch.cat([forward, backward], -1)[:, None], mask[:, :1]

@@ -317,6 +317,7 @@ class PairClassifier(nn.Module):
         blocks: blocks of :class:`BCNN` or its subclasses, each reading as many features
             as the one before it has channels.
         classes: how many classes there are.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: ``classes`` is not an integer.
@@ -333,13 +334,20 @@ class PairClassifier(nn.Module):
     apart by their distance.
 
     Example:
-        >>> classifier = PairClassifier(11, [BCNN(6, 5, 3), BCNN(5, 4, 3)], classes=2)
+        >>> blocks = [BCNN(6, 5, 3), BCNN(5, 4, 3)]
+        >>> classifier = PairClassifier(11, blocks, classes=2, pad=0)
         >>> left, right = torch.tensor([[4, 7, 5], [9, 0, 0]]), torch.tensor([[5], [6]])
         >>> classifier(left, right).shape
         torch.Size([2, 2])
     """
 
-    def __init__(self, vocabulary_size: int, blocks: Sequence[BCNN], classes: int):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        blocks: Sequence[BCNN],
+        classes: int,
+        pad: int | None = None,
+    ):
         super().__init__()
         check_positive(blocks=len(blocks), classes=classes)
         for block, following in pairwise(blocks):
@@ -349,7 +357,9 @@ class PairClassifier(nn.Module):
                     f"by one that reads {following.size} features"
                 )
         self.blocks = nn.ModuleList(blocks)
-        self.encoder = WordEncoder(vocabulary_size, blocks[0].size, _SpreadEmbedding)
+        self.encoder = WordEncoder(
+            vocabulary_size, blocks[0].size, _SpreadEmbedding, pad
+        )
         levels = [blocks[0].size, *(block.convolution.out_channels for block in blocks)]
         self.W = nn.Linear(2 * sum(levels), classes)
 

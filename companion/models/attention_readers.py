@@ -28,6 +28,7 @@ class Reader(nn.Module, ABC):
         vocabulary_size, embedding_size: how many words there are, and features of a
             word.
         size: features of a state, both directions together.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -36,11 +37,17 @@ class Reader(nn.Module, ABC):
     Source: Kadlec et al. 2016, section 3; Cui et al. 2017, section 3.
     """
 
-    def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        size: int,
+        pad: int | None = None,
+    ):
         super().__init__()
         check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
         check_even(size=size)
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.document_rnn, self.question_rnn = (
             nn.GRU(embedding_size, size // 2, batch_first=True, bidirectional=True)
             for _ in range(2)
@@ -67,7 +74,10 @@ class Reader(nn.Module, ABC):
                 a token outside the vocabulary; or there are not as many questions as
                 documents.
         """
-        document_mask, question_mask = source_mask(document), source_mask(question)
+        pad = self.embedding.padding_idx
+        document_mask, question_mask = (
+            source_mask(text, pad) for text in (document, question)
+        )
         check_pairs("documents", document, "questions", question)
         document_states, _ = run_packed(
             self.document_rnn, self.embedding(document), document_mask
@@ -92,7 +102,7 @@ class AttentionSum(Reader):
     positions.
 
     Args:
-        vocabulary_size, embedding_size, size: as :class:`Reader`.
+        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
 
     Raises:
         TypeError, ValueError: as :class:`Reader`.
@@ -135,7 +145,7 @@ class AttentionMean(Reader):
     in no paper.
 
     Args:
-        vocabulary_size, embedding_size, size: as :class:`Reader`.
+        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
 
     Raises:
         TypeError, ValueError: as :class:`Reader`.
@@ -173,7 +183,7 @@ class AttentionOverAttention(Reader):
         M = h_document h_questionᵀ,   s = attention_over_attention(M)
 
     Args:
-        vocabulary_size, embedding_size, size: as :class:`Reader`.
+        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
 
     Raises:
         TypeError, ValueError: as :class:`Reader`.

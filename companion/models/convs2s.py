@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn import functional
 
 from companion._checks import (
     check_above_zero,
@@ -53,6 +53,7 @@ class ConvS2SEncoder(nn.Module):
         position: a positional encoding, which keeps ``embedding_size``.
         blocks: gated convolutions of one size and odd widths.
         dropout: dropout probability of e, below 1.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -63,7 +64,8 @@ class ConvS2SEncoder(nn.Module):
 
     Example:
         >>> blocks = [GatedConvolution(16, width=3) for _ in range(2)]
-        >>> encoder = ConvS2SEncoder(100, 8, LearnedPositionalEncoding(50, 8), blocks)
+        >>> position = LearnedPositionalEncoding(50, 8)
+        >>> encoder = ConvS2SEncoder(100, 8, position, blocks, pad=0)
         >>> states, embedded, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> states.shape, embedded.shape
         (torch.Size([2, 3, 8]), torch.Size([2, 3, 8]))
@@ -76,11 +78,12 @@ class ConvS2SEncoder(nn.Module):
         position: nn.Module,
         blocks: Sequence[GatedConvolution],
         dropout: float = 0.1,
+        pad: int | None = None,
     ):
         super().__init__()
         size = stack_size([block.size for block in blocks])
         check_odd_width([block.width for block in blocks])
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.position = position
         self.dropout = nn.Dropout(dropout)
         self.to_hidden = WeightNormLinear(embedding_size, size, gain=1 - dropout)
@@ -96,13 +99,13 @@ class ConvS2SEncoder(nn.Module):
             TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
                 or a token is outside the vocabulary, or a position outside the table.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.position(self.embedding(source)))  # (b, k, e)
         hidden = self.to_hidden(embedded)  # (b, k, d)
         for block in self.blocks:
             inputs = hidden.masked_fill(~mask[..., None], 0)
             zeros = block.width // 2
-            hidden = block(inputs, pad(inputs, (0, 0, zeros, zeros)))
+            hidden = block(inputs, functional.pad(inputs, (0, 0, zeros, zeros)))
         return self.to_embedding(hidden), embedded, mask
 
 
@@ -333,6 +336,7 @@ class ConvS2S(EncoderDecoder):
         dropout: dropout probability, below 1.
         max_length: the number of positions.
         sum_scale: as in :class:`ConvS2SDecoderLayer`; √½ is that of the authors' code.
+        pad: the source's token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -344,7 +348,7 @@ class ConvS2S(EncoderDecoder):
     a model.
 
     Example:
-        >>> model = ConvS2S(100, 50, embedding_size=8, hidden_size=16, layers=2)
+        >>> model = ConvS2S(100, 50, embedding_size=8, hidden_size=16, layers=2, pad=0)
         >>> model(torch.tensor([[5, 6, 7]]), torch.tensor([[1, 4]])).shape
         torch.Size([1, 2, 50])
     """
@@ -360,6 +364,7 @@ class ConvS2S(EncoderDecoder):
         dropout: float = 0.1,
         max_length: int = 1024,
         sum_scale: float = 1.0,
+        pad: int | None = None,
     ):
         check_positive(layers=layers)
         blocks = [GatedConvolution(hidden_size, width, dropout) for _ in range(layers)]
@@ -372,7 +377,7 @@ class ConvS2S(EncoderDecoder):
         ]
         super().__init__(
             ConvS2SEncoder(
-                source_vocabulary, embedding_size, positions[0], blocks, dropout
+                source_vocabulary, embedding_size, positions[0], blocks, dropout, pad
             ),
             ConvS2SDecoder(
                 target_vocabulary, embedding_size, positions[1], decoder_layers, dropout

@@ -4,12 +4,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_course.data.vocabulary import PAD
-from companion._checks import check_documents, check_even, check_positive
+from companion._checks import (
+    check_documents,
+    check_even,
+    check_positive,
+    check_rows,
+)
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
-from companion.layers.recurrent import BahdanauEncoder, run_packed
+from companion.layers.recurrent import BahdanauEncoder, is_token, run_packed
 from companion.models.text_classifier import Classifier, PoolingFunction
 
 
@@ -31,6 +35,7 @@ class HierarchicalEncoder(nn.Module):
         size: features of a sentence's vector.
         sentence_size: features of a sentence's state, both directions together;
             ``size`` if not given.
+        pad: the token that is padding, as for ``words``; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -40,7 +45,8 @@ class HierarchicalEncoder(nn.Module):
 
     Example:
         >>> from companion.attention import mean_pooling
-        >>> encoder = HierarchicalEncoder(BahdanauEncoder(11, 5, 3), mean_pooling, 6)
+        >>> words = BahdanauEncoder(11, 5, 3, pad=0)
+        >>> encoder = HierarchicalEncoder(words, mean_pooling, 6, pad=0)
         >>> states, mask = encoder(torch.tensor([[[4, 7], [0, 0], [9, 0]]]))
         >>> states.shape, mask
         (torch.Size([1, 3, 6]), tensor([[ True,  True, False]]))
@@ -52,12 +58,13 @@ class HierarchicalEncoder(nn.Module):
         pooling: PoolingFunction,
         size: int,
         sentence_size: int | None = None,
+        pad: int | None = None,
     ):
         super().__init__()
         sentence_size = size if sentence_size is None else sentence_size
         check_positive(size=size)
         check_even(sentence_size=sentence_size)
-        self.words, self.pooling = words, pooling
+        self.words, self.pooling, self.pad = words, pooling, pad
         self.rnn = nn.GRU(
             size, sentence_size // 2, batch_first=True, bidirectional=True
         )
@@ -72,7 +79,7 @@ class HierarchicalEncoder(nn.Module):
             ValueError: a document has no words, a sentence has padding before a word,
                 or a token is outside the vocabulary.
         """
-        has_words, mask = sentence_masks(documents)
+        has_words, mask = sentence_masks(documents, self.pad)
         vectors = self.pooling(*self.words(documents[has_words]))  # (sentences, d)
         sentences = vectors.new_zeros(*mask.shape, vectors.shape[-1])  # (b, s, d)
         sentences[mask] = vectors
@@ -101,6 +108,7 @@ class HierarchicalAttention(Classifier):
             ``size`` if not given.
         word_attention_size: features of u_w; ``size`` if not given.
         sentence_attention_size: features of u_s; ``sentence_size`` if not given.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -112,13 +120,15 @@ class HierarchicalAttention(Classifier):
     Deviation: PyTorch's GRU has a second bias, inside the reset gate.
 
     Example:
-        >>> model = HierarchicalAttention(11, embedding_size=5, size=6, classes=2)
+        >>> model = HierarchicalAttention(11, 5, size=6, classes=2, pad=0)
         >>> documents = torch.tensor([[[4, 7, 5], [9, 0, 0]], [[8, 8, 0], [0, 0, 0]]])
         >>> words, sentences = model.attention_maps(documents)
         >>> words.sum(-1), sentences.sum(-1)
         (tensor([[1., 1.],
                 [1., 0.]]), tensor([1., 1.]))
     """
+
+    encoder: HierarchicalEncoder
 
     def __init__(
         self,
@@ -131,14 +141,16 @@ class HierarchicalAttention(Classifier):
         sentence_size: int | None = None,
         word_attention_size: int | None = None,
         sentence_attention_size: int | None = None,
+        pad: int | None = None,
     ):
         check_even(size=size)
         sentence_size = size if sentence_size is None else sentence_size
         encoder = HierarchicalEncoder(
-            BahdanauEncoder(vocabulary_size, embedding_size, size // 2),
+            BahdanauEncoder(vocabulary_size, embedding_size, size // 2, pad=pad),
             _pooling(size, word_attention_size),
             size,
             sentence_size,
+            pad,
         )
         pooling = _pooling(sentence_size, sentence_attention_size)
         super().__init__(encoder, pooling, sentence_size, classes, dropout)
@@ -158,7 +170,7 @@ class HierarchicalAttention(Classifier):
             self(documents)
         (word_weights,) = maps["encoder.pooling.attention"]  # (sentences, 1, n)
         (sentence_weights,) = maps["pooling.attention"]  # (b, 1, s)
-        has_words, mask = sentence_masks(documents)
+        has_words, mask = sentence_masks(documents, self.encoder.pad)
         words = word_weights.new_zeros(documents.shape)
         words[has_words] = word_weights.squeeze(-2)
         sentences = sentence_weights.new_zeros(has_words.shape)
@@ -173,7 +185,7 @@ def _pooling(size: int, attention_size: int | None) -> AttentionPooling:
 
 
 def sentence_masks(
-    documents: Int[Tensor, "b s n"],
+    documents: Int[Tensor, "b s n"], pad: int | None = None
 ) -> tuple[Bool[Tensor, "b s"], Bool[Tensor, "b s"]]:
     """Which sentences have words; and the same once the empty ones are left out.
 
@@ -182,18 +194,20 @@ def sentence_masks(
 
     Args:
         documents: token ids of s sentences with n words each, both padded.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: the documents are not integers.
         ValueError: there is no document, one has no words, or the axes are not three.
 
     Example:
-        >>> has_words, mask = sentence_masks(torch.tensor([[[4], [0], [9]]]))
+        >>> has_words, mask = sentence_masks(torch.tensor([[[4], [0], [9]]]), 0)
         >>> has_words, mask
         (tensor([[ True, False,  True]]), tensor([[ True,  True, False]]))
     """
-    check_documents(documents, PAD)
-    has_words = (documents != PAD).any(-1)
+    check_documents(documents)
+    has_words = is_token(documents, pad).any(-1)
+    check_rows(has_words.any(1), "documents", documents.shape, "have no words")
     counts = has_words.sum(1, keepdim=True)  # (b, 1)
     position = torch.arange(has_words.shape[1], device=documents.device)
     return has_words, position < counts

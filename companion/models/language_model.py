@@ -6,10 +6,9 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_course.data.vocabulary import PAD
 from companion._checks import (
     check_kind,
-    check_prompt,
+    check_sentences,
     stack_size,
 )
 from companion.decoding.state import DecoderStep
@@ -30,9 +29,9 @@ class LanguageModel(nn.Module):
     values, those of a window, or a matrix.
 
     The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
-    model.start(prompt), max_length)``. Like every search, they give the model ``<bos>``
-    first, so what a model is trained to continue is a prompt, which may be empty, and
-    ``<bos>``.
+    model.start(prompt), max_length, bos=bos)``. Like every search, they give the model
+    the token ``bos`` first, so what a model is trained to continue is a prompt, which
+    may be empty, and ``bos``.
 
     Args:
         vocabulary_size: number of tokens.
@@ -75,13 +74,13 @@ class LanguageModel(nn.Module):
         return self.output(self.norm(x))
 
     def start(self, prompt: Int[Tensor, "b n"]) -> tuple[Any, ...]:
-        """The state after a prompt for each sentence; ``(b, 0)`` is none.
+        """The state after a prompt for each sentence, all of one length, which may be 0.
 
         Raises:
             TypeError: the prompt is not integers.
-            ValueError: it contains padding, or a token outside the vocabulary.
+            ValueError: it contains a token outside the vocabulary.
         """
-        check_prompt(prompt, PAD)
+        check_sentences("a prompt", prompt)
         x = self.embedding(prompt[:, :0])
         state = tuple(layer.attention.start(x) for layer in self.layers)
         return self.run(prompt, state)[1] if prompt.shape[1] else state

@@ -28,6 +28,7 @@ class LuongEncoder(nn.Module):
         hidden_size: dimension of a layer's hidden state and of its cell state.
         layers: the number of layers.
         dropout: dropout probability of the embeddings, and between layers.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
@@ -36,7 +37,7 @@ class LuongEncoder(nn.Module):
     0.2.
 
     Example:
-        >>> encoder = LuongEncoder(100, 8, 16)
+        >>> encoder = LuongEncoder(100, 8, 16, pad=0)
         >>> states, mask, hidden, cell = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> states.shape, hidden.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 2, 16]))
@@ -49,9 +50,10 @@ class LuongEncoder(nn.Module):
         hidden_size: int,
         layers: int = 2,
         dropout: float = 0.0,
+        pad: int | None = None,
     ):
         super().__init__()
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.dropout = nn.Dropout(dropout)
         self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
 
@@ -69,7 +71,7 @@ class LuongEncoder(nn.Module):
             TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
                 or a token is outside the vocabulary.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.embedding(source))
         states, (hidden, cell) = run_packed(self.rnn, embedded, mask)
         return states, mask, hidden.transpose(0, 1), cell.transpose(0, 1)

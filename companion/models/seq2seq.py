@@ -9,7 +9,6 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attention_course.data.vocabulary import BOS, PAD
 from companion._checks import (
     check_even,
     check_layers,
@@ -26,6 +25,7 @@ from companion.layers.embedding import Embedding
 from companion.layers.gru import pytorch_gru
 from companion.layers.recurrent import (
     deep_lstm,
+    is_token,
     reverse,
     run_lstm,
     run_packed,
@@ -117,7 +117,10 @@ class EncoderDecoder(nn.Module):
         return self.decoder(target, self.start(source))
 
     def log_prob(
-        self, source: Num[Tensor, "b ..."], target: Int[Tensor, "b t"]
+        self,
+        source: Num[Tensor, "b ..."],
+        target: Int[Tensor, "b t"],
+        pad: int | None = None,
     ) -> Float[Tensor, " b"]:
         """The log-probability of each target given its source, with gradients.
 
@@ -130,33 +133,31 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: one source for each target.
-            target: ``<bos>``, which is given, then tokens, ``<eos>`` among them, which
-                count. A target without ``<eos>`` is scored as a prefix.
+            target: the first token, which is given, and those that count. A target
+                without an end is scored as a prefix.
+            pad: the token that is padding; ``None`` if there is none.
 
         Raises:
             TypeError: the target does not hold integers.
-            ValueError: there is not one target for each source; or one does not begin
-                with ``<bos>``, has nothing after it, or has padding before a token.
+            ValueError: there is not one target for each source; or one has nothing
+                after its first token, or has padding before a token.
         """
         check_pairs("sources", source, "targets", target)
-        _check_whole(target)
+        _check_whole(target, pad)
         logits = self(source, target[:, :-1])
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
+        ignored = -100 if pad is None else pad  # -100 is no token
         return -functional.cross_entropy(
-            logits, target[:, 1:].long(), ignore_index=PAD, reduction="none"
+            logits, target[:, 1:].long(), ignore_index=ignored, reduction="none"
         ).sum(1)
 
 
-def _check_whole(target: Tensor) -> None:
-    """Refuse targets that are not ``<bos>``, then tokens, and only then padding."""
+def _check_whole(target: Tensor, pad: int | None) -> None:
+    """Refuse targets that are not two tokens or more, and only then padding."""
     check_sentences("a target", target)
-    tokens = target != PAD
-    sound = (
-        (target[:, :1] == BOS).all(1)
-        & tokens[:, 1:2].any(1)
-        & (tokens[:, 1:] <= tokens[:, :-1]).all(1)
-    )
-    problem = f"are not <bos> ({BOS}), tokens, and only then padding"
+    tokens = is_token(target, pad)
+    sound = tokens[:, 1:2].any(1) & (tokens[:, 1:] <= tokens[:, :-1]).all(1)
+    problem = "are not two tokens or more, and only then padding"
     check_rows(sound, "targets", target.shape, problem)
 
 
@@ -175,6 +176,7 @@ class ChoEncoder(nn.Module):
         gru: builds the network from its sizes,
             :func:`~companion.layers.gru.pytorch_gru` or
             :class:`~companion.layers.gru.ResetBeforeGRU`.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: a size is not an integer, or is below 1.
@@ -185,7 +187,7 @@ class ChoEncoder(nn.Module):
     Deviation: the paper has no dropout; we offer it on the embeddings.
 
     Example:
-        >>> (context,) = ChoEncoder(100, 8, 16)(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> (context,) = ChoEncoder(100, 8, 16, pad=0)(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> context.shape
         torch.Size([2, 16])
     """
@@ -197,10 +199,11 @@ class ChoEncoder(nn.Module):
         hidden_size: int,
         dropout: float = 0.0,
         gru: Callable[..., nn.Module] = pytorch_gru,
+        pad: int | None = None,
     ):
         super().__init__()
         check_positive(hidden_size=hidden_size)
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.dropout = nn.Dropout(dropout)
         self.rnn = gru(embedding_size, hidden_size)
         self.V = nn.Linear(hidden_size, hidden_size)
@@ -212,7 +215,7 @@ class ChoEncoder(nn.Module):
             TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
                 or a token is outside the vocabulary.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         _, final = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return (torch.tanh(self.V(final[0])),)
 
@@ -314,6 +317,7 @@ class LSTMEncoder(nn.Module):
         hidden_size: dimension of a layer's hidden state and of its cell state.
         layers: the number of layers.
         dropout: dropout probability of the embeddings, and between layers.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
@@ -323,7 +327,7 @@ class LSTMEncoder(nn.Module):
     Deviation: the paper has no dropout; we offer it.
 
     Example:
-        >>> encoder = LSTMEncoder(100, 8, 16, layers=3)
+        >>> encoder = LSTMEncoder(100, 8, 16, layers=3, pad=0)
         >>> state = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
         >>> state.hidden.shape, state.cell.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 16]))
@@ -336,9 +340,10 @@ class LSTMEncoder(nn.Module):
         hidden_size: int,
         layers: int = 2,
         dropout: float = 0.0,
+        pad: int | None = None,
     ):
         super().__init__()
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.dropout = nn.Dropout(dropout)
         self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
 
@@ -349,7 +354,7 @@ class LSTMEncoder(nn.Module):
             TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
                 or a token is outside the vocabulary.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.embedding(source))
         _, (hidden, cell) = run_packed(self.rnn, embedded, mask)
         return LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
@@ -378,7 +383,7 @@ class SutskeverEncoder(LSTMEncoder):
         Raises:
             TypeError, ValueError: as :class:`LSTMEncoder`'s.
         """
-        return super().forward(reverse(source))
+        return super().forward(reverse(source, self.embedding.padding_idx))
 
 
 class SutskeverDecoder(SequenceDecoder):

@@ -22,13 +22,14 @@ class WordEncoder(nn.Module):
         vocabulary_size: how many words there are.
         size: features of a word vector.
         embedding: the class of the table of vectors.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
         ValueError: a size is below 1.
 
     Example:
-        >>> states, mask = WordEncoder(11, 6)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
+        >>> states, mask = WordEncoder(11, 6, pad=0)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
         >>> states.shape, mask.sum(1)
         (torch.Size([2, 3, 6]), tensor([3, 1]))
     """
@@ -38,9 +39,10 @@ class WordEncoder(nn.Module):
         vocabulary_size: int,
         size: int,
         embedding: type[Embedding] = Embedding,
+        pad: int | None = None,
     ):
         super().__init__()
-        self.embedding = embedding(vocabulary_size, size)
+        self.embedding = embedding(vocabulary_size, size, pad)
 
     def forward(
         self, tokens: Int[Tensor, "b n"]
@@ -52,7 +54,7 @@ class WordEncoder(nn.Module):
             ValueError: a text is empty, has padding before a word, or a token outside
                 the vocabulary.
         """
-        mask = source_mask(tokens)
+        mask = source_mask(tokens, self.embedding.padding_idx)
         return self.embedding(tokens), mask
 
 
@@ -63,21 +65,28 @@ class GRUEncoder(nn.Module):
         vocabulary_size, embedding_size: how many words there are, and features of a
             word.
         size: features of a hidden state.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
         ValueError: a size is below 1.
 
     Example:
-        >>> states, mask = GRUEncoder(11, 5, 6)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
+        >>> states, mask = GRUEncoder(11, 5, 6, pad=0)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
         >>> states.shape
         torch.Size([2, 3, 6])
     """
 
-    def __init__(self, vocabulary_size: int, embedding_size: int, size: int):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        size: int,
+        pad: int | None = None,
+    ):
         super().__init__()
         check_positive(size=size)
-        self.embedding = Embedding(vocabulary_size, embedding_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.rnn = nn.GRU(embedding_size, size, batch_first=True)
 
     def forward(
@@ -88,7 +97,7 @@ class GRUEncoder(nn.Module):
         Raises:
             TypeError, ValueError: as :meth:`WordEncoder.forward`.
         """
-        mask = source_mask(tokens)
+        mask = source_mask(tokens, self.embedding.padding_idx)
         return run_packed(self.rnn, self.embedding(tokens), mask)[0], mask
 
 
@@ -109,6 +118,7 @@ class SelfAttentionEncoder(nn.Module):
         position: adds positions to the word vectors, as the modules of
             :mod:`companion.layers.positional_encoding` do. One that changes the size
             goes into an ``nn.Sequential`` with a linear layer that changes it back.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError: a size is not an integer.
@@ -122,7 +132,7 @@ class SelfAttentionEncoder(nn.Module):
     Deviation: padding is masked, so that it changes nothing.
 
     Example:
-        >>> encoder = SelfAttentionEncoder(11, size=6, heads=2)
+        >>> encoder = SelfAttentionEncoder(11, size=6, heads=2, pad=0)
         >>> states, mask = encoder(torch.tensor([[4, 7, 5], [9, 0, 0]]))
         >>> states.shape
         torch.Size([2, 3, 6])
@@ -134,9 +144,10 @@ class SelfAttentionEncoder(nn.Module):
         size: int,
         heads: int,
         position: nn.Module | None = None,
+        pad: int | None = None,
     ):
         super().__init__()
-        self.embedding = Embedding(vocabulary_size, size)
+        self.embedding = Embedding(vocabulary_size, size, pad)
         self.position = nn.Identity() if position is None else position
         self.attention = MultiHeadAttention(size, heads)
 
@@ -150,7 +161,7 @@ class SelfAttentionEncoder(nn.Module):
             ValueError: as :meth:`WordEncoder.forward`, or ``position`` changes the size
                 of the vectors.
         """
-        mask = source_mask(tokens)
+        mask = source_mask(tokens, self.embedding.padding_idx)
         words = self.position(self.embedding(tokens))
         key, value = self.attention.project(words)
         return self.attention(words, key, value, mask[:, None]), mask
@@ -180,7 +191,8 @@ class Classifier(nn.Module):
 
     Example:
         >>> from companion.attention import mean_pooling
-        >>> classifier = Classifier(GRUEncoder(11, 5, 6), mean_pooling, 6, classes=2)
+        >>> encoder = GRUEncoder(11, 5, 6, pad=0)
+        >>> classifier = Classifier(encoder, mean_pooling, 6, classes=2)
         >>> classifier(torch.tensor([[4, 7, 5], [9, 0, 0]])).shape
         torch.Size([2, 2])
     """

@@ -239,6 +239,7 @@ class TransformerEncoder(nn.Module):
         dropout: dropout probability of the sum of embedding and position.
         position: a module of :mod:`companion.layers.positional_encoding`; the paper's
             sinusoids by default.
+        pad: the token that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: there is no layer, the layers have different sizes, or
@@ -248,7 +249,8 @@ class TransformerEncoder(nn.Module):
 
     Example:
         >>> layers = [TransformerEncoderLayer(8, heads=2, d_ff=32) for _ in range(3)]
-        >>> states, mask = TransformerEncoder(11, layers)(torch.tensor([[5, 6, 2], [7, 2, 0]]))
+        >>> encoder = TransformerEncoder(11, layers, pad=0)
+        >>> states, mask = encoder(torch.tensor([[5, 6, 2], [7, 2, 0]]))
         >>> states.shape, mask.tolist()
         (torch.Size([2, 3, 8]), [[True, True, True], [True, True, False]])
     """
@@ -259,10 +261,11 @@ class TransformerEncoder(nn.Module):
         layers: Sequence[TransformerEncoderLayer],
         dropout: float = 0.1,
         position: nn.Module | None = None,
+        pad: int | None = None,
     ):
         super().__init__()
         d_model = stack_size([layer.d_model for layer in layers])
-        self.embedding = ScaledEmbedding(vocabulary_size, d_model)
+        self.embedding = ScaledEmbedding(vocabulary_size, d_model, pad)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
@@ -277,7 +280,7 @@ class TransformerEncoder(nn.Module):
             ValueError: a sentence is empty, has padding before a token, or has a token
                 outside the vocabulary.
         """
-        mask = source_mask(source)
+        mask = source_mask(source, self.embedding.padding_idx)
         x = self.dropout(self.position(self.embedding(source)))  # (b, k, d)
         for layer in self.layers:
             x = layer(x, mask[:, None])
@@ -293,6 +296,8 @@ class TransformerDecoder(SequenceDecoder):
 
     Args:
         vocabulary_size, layers, dropout, position: as in :class:`TransformerEncoder`.
+        pad: the token that is padding; ``None`` if there is none. As an input it is not
+            learned, but the output layer's row is.
 
     Raises:
         TypeError, ValueError: as :class:`TransformerEncoder`.
@@ -313,10 +318,11 @@ class TransformerDecoder(SequenceDecoder):
         layers: Sequence[TransformerDecoderLayer],
         dropout: float = 0.1,
         position: nn.Module | None = None,
+        pad: int | None = None,
     ):
         super().__init__()
         d_model = stack_size([layer.d_model for layer in layers])
-        self.embedding = ScaledEmbedding(vocabulary_size, d_model)
+        self.embedding = ScaledEmbedding(vocabulary_size, d_model, pad)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
         self.layers: Any = nn.ModuleList(layers)
@@ -379,6 +385,7 @@ class Transformer(EncoderDecoder):
         d_ff: features of the feed-forward networks' hidden layers.
         layers: number of layers of the encoder, and of the decoder.
         dropout: dropout probability.
+        pad: the token of both languages that is padding; ``None`` if there is none.
 
     Raises:
         TypeError, ValueError: a size is not an integer or below 1, or ``d_model`` is not
@@ -387,7 +394,7 @@ class Transformer(EncoderDecoder):
     Source: Vaswani et al. 2017, section 3 and table 3, *base*.
 
     Example:
-        >>> model = Transformer(11, 7, d_model=8, heads=2, d_ff=32, layers=1)
+        >>> model = Transformer(11, 7, d_model=8, heads=2, d_ff=32, layers=1, pad=0)
         >>> model(torch.tensor([[5, 6, 2]]), torch.tensor([[1, 3, 4, 5]])).shape
         torch.Size([1, 4, 7])
     """
@@ -401,6 +408,7 @@ class Transformer(EncoderDecoder):
         d_ff: int = 2048,
         layers: int = 6,
         dropout: float = 0.1,
+        pad: int | None = None,
     ):
         check_positive(layers=layers)
         sizes = d_model, heads, d_ff, dropout
@@ -408,11 +416,13 @@ class Transformer(EncoderDecoder):
             source_vocabulary,
             [TransformerEncoderLayer(*sizes) for _ in range(layers)],
             dropout,
+            pad=pad,
         )
         decoder = TransformerDecoder(
             target_vocabulary,
             [TransformerDecoderLayer(*sizes) for _ in range(layers)],
             dropout,
+            pad=pad,
         )
         super().__init__(encoder, decoder)
 

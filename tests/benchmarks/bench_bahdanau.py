@@ -16,6 +16,7 @@ from companion.attention import Additive
 from companion.decoding import greedy
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
+from tests.tiny import MARKS
 
 GERMAN, ENGLISH, EMBEDDING, HIDDEN = (
     7853,
@@ -79,7 +80,7 @@ def build():
     attention = Additive(HIDDEN, 2 * HIDDEN, HIDDEN)
     decoder = BahdanauDecoder(ENGLISH, EMBEDDING, HIDDEN, 2 * HIDDEN, attention)
     decoder.output.W.bias.data[EOS] = -1e9  # both decode to the maximum length
-    ours = EncoderDecoder(BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN), decoder)
+    ours = EncoderDecoder(BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN, pad=0), decoder)
     tutorial = EncoderDecoder(ours.encoder, TutorialDecoder(decoder))
     source = torch.randint(4, GERMAN, (SENTENCES, LENGTH))
     lengths = torch.linspace(LENGTH // 2, LENGTH, SENTENCES).long()
@@ -110,7 +111,9 @@ class Race:
         ).backward()
 
     def our_greedy(self):
-        return greedy(self.model.step, self.model.start(self.source), LENGTH).tokens
+        return greedy(
+            self.model.step, self.model.start(self.source), LENGTH, **MARKS
+        ).tokens
 
     @torch.no_grad()
     def tutorial_greedy(self):

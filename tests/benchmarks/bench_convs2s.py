@@ -12,19 +12,20 @@ from attention_course.training import sequence_loss
 from companion.attention import Dot
 from companion.decoding import greedy
 from companion.models import ConvS2S, EncoderDecoder, Transformer, luong
+from tests.tiny import MARKS
 
 WORDS, SIZE, SENTENCES, LENGTH = 4000, 256, 32, 40
 MODELS = {
     "Luong with input feeding": lambda: EncoderDecoder(
-        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4),
+        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4, pad=0),
         luong.InputFeedingDecoder(WORDS, SIZE, SIZE, Dot(), layers=4),
     ),
     "Luong": lambda: EncoderDecoder(
-        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4),
+        luong.LuongEncoder(WORDS, SIZE, SIZE, layers=4, pad=0),
         luong.LuongDecoder(WORDS, SIZE, SIZE, Dot(), layers=4),
     ),
     "Transformer": lambda: Transformer(
-        WORDS, WORDS, SIZE, 4, 4 * SIZE, layers=2, dropout=0.0
+        WORDS, WORDS, SIZE, 4, 4 * SIZE, layers=2, dropout=0.0, pad=0
     ),
 }
 
@@ -50,12 +51,14 @@ class Race:
 
 
 def convs2s():
-    return ConvS2S(WORDS, WORDS, SIZE, SIZE, layers=4, dropout=0.0, max_length=300)
+    return ConvS2S(
+        WORDS, WORDS, SIZE, SIZE, layers=4, dropout=0.0, max_length=300, pad=0
+    )
 
 
 @torch.no_grad()
 def from_the_state(model, source, words):
-    return greedy(model.step, model.start(source), words).tokens
+    return greedy(model.step, model.start(source), words, **MARKS).tokens
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from companion.attention import Additive
 from companion.decoding import beam_search
 from companion.layers import BahdanauEncoder
 from companion.models import BahdanauDecoder, EncoderDecoder
+from tests.tiny import MARKS
 
 SENTENCES, LENGTH, WIDTH = 64, 20, 5
 SIZES = {  # words of both languages, embedding, hidden
@@ -32,7 +33,7 @@ class Race:
             30  # as peaked a distribution as a trained model's
         )
         self.model = EncoderDecoder(
-            BahdanauEncoder(words, embedding, hidden), decoder
+            BahdanauEncoder(words, embedding, hidden, pad=0), decoder
         ).to(self.device)
         self.source = torch.randint(4, words, (SENTENCES, LENGTH))
         lengths = torch.linspace(LENGTH // 2, LENGTH, SENTENCES).long()
@@ -41,7 +42,9 @@ class Race:
     @torch.no_grad()
     def search(self, source):
         state = self.model.start(source.to(self.device))
-        return beam_search(self.model.step, state, LENGTH, WIDTH, length_penalty=1.0)
+        return beam_search(
+            self.model.step, state, LENGTH, WIDTH, length_penalty=1.0, **MARKS
+        )
 
     def batched(self):
         return self.search(self.source)

@@ -14,6 +14,7 @@ from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion.decoding import for_inference, greedy
 from companion.layers.positional_encoding import sinusoids
 from companion.models import Transformer, share_embeddings
+from tests.tiny import MARKS
 
 VOCABULARY, SOURCE, TOKENS = 8000, 20, 64
 #: d_model, heads, d_ff, layers; the goals for a batch of 1 and of 8.
@@ -85,7 +86,7 @@ def give(ours: nn.Module, theirs: nn.Module) -> None:
 @torch.no_grad()
 def race(name: str, sizes: tuple, batch: int, goal: str) -> None:
     torch.manual_seed(0)
-    ours = Transformer(VOCABULARY, VOCABULARY, *sizes, dropout=0.0).eval()
+    ours = Transformer(VOCABULARY, VOCABULARY, *sizes, dropout=0.0, pad=0).eval()
     share_embeddings(ours)
     theirs = marian(ours)
     for_inference(ours)
@@ -97,7 +98,7 @@ def race(name: str, sizes: tuple, batch: int, goal: str) -> None:
         return found._replace(logits=found.logits.index_fill(-1, forbidden, -torch.inf))
 
     def with_ours() -> Tensor:
-        return greedy(step, ours.start(source), TOKENS).tokens
+        return greedy(step, ours.start(source), TOKENS, **MARKS).tokens
 
     def with_marian() -> Tensor:
         written = theirs.generate(

@@ -17,10 +17,10 @@ from companion.models import ConvS2S, Transformer
 WORDS, SENTENCES, LENGTH, ROUNDS = 8000, 64, 128, 15
 MODELS = {
     "Transformer, the paper's base": lambda: Transformer(
-        WORDS, WORDS, 512, 8, 2048, layers=6, dropout=0.0
+        WORDS, WORDS, 512, 8, 2048, layers=6, dropout=0.0, pad=0
     ),
     "ConvS2S, 6 layers of 512": lambda: ConvS2S(
-        WORDS, WORDS, 512, 512, layers=6, dropout=0.0, max_length=LENGTH
+        WORDS, WORDS, 512, 512, layers=6, dropout=0.0, max_length=LENGTH, pad=0
     ),
 }
 

@@ -16,7 +16,9 @@ class Race:
     def __init__(self):
         torch.manual_seed(0)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.model = HierarchicalAttention(WORDS, EMBEDDING, SIZE, CLASSES).to(device)
+        self.model = HierarchicalAttention(WORDS, EMBEDDING, SIZE, CLASSES, pad=0).to(
+            device
+        )
         self.documents = torch.randint(
             4, WORDS, (DOCUMENTS, SENTENCES, LONGEST), device=device
         )

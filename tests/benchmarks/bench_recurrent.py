@@ -17,7 +17,7 @@ class Race:
     def __init__(self):
         torch.manual_seed(0)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.encoder = ChoEncoder(WORDS, EMBEDDING, HIDDEN).to(device)
+        self.encoder = ChoEncoder(WORDS, EMBEDDING, HIDDEN, pad=0).to(device)
         self.cell = nn.GRUCell(EMBEDDING, HIDDEN, device=device)
         for name, parameter in self.cell.named_parameters():
             parameter.data = getattr(self.encoder.rnn, f"{name}_l0").data

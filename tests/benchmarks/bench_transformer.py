@@ -21,6 +21,7 @@ from companion.models import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from tests.tiny import MARKS
 
 WORDS, SENTENCES, LENGTH, TOKENS = 8000, 32, 32, 256
 SIZES = {
@@ -105,7 +106,7 @@ def give_weights(
 
 def both(sizes: tuple, dropout: float) -> tuple[Transformer, PyTorchs]:
     torch.manual_seed(0)
-    ours = Transformer(WORDS, WORDS, *sizes, dropout=dropout).to(DEVICE)
+    ours = Transformer(WORDS, WORDS, *sizes, dropout=dropout, pad=0).to(DEVICE)
     return ours, PyTorchs(ours, dropout)
 
 
@@ -155,7 +156,7 @@ def decode(sentences_at_once: int) -> None:
         return found._replace(logits=found.logits.index_fill(-1, forbidden, -torch.inf))
 
     def with_cache():
-        return greedy(step, ours.start(source), TOKENS).tokens
+        return greedy(step, ours.start(source), TOKENS, **MARKS).tokens
 
     def without_cache():
         read, target = other.read(source), torch.full_like(source[:, :1], BOS)

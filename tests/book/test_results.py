@@ -696,15 +696,15 @@ def test_the_numbers_of_parameters_in_the_text_are_those_of_the_models():
         attention = Additive(hidden, 2 * hidden, hidden)
         models = {
             "LSTM": [
-                SutskeverEncoder(german, embedding, hidden),
+                SutskeverEncoder(german, embedding, hidden, pad=0),
                 SutskeverDecoder(english, embedding, hidden),
             ],
             "GRU": [
-                ChoEncoder(german, embedding, hidden),
+                ChoEncoder(german, embedding, hidden, pad=0),
                 ChoDecoder(english, embedding, hidden, hidden),
             ],
             "attention": [
-                BahdanauEncoder(german, embedding, hidden),
+                BahdanauEncoder(german, embedding, hidden, pad=0),
                 BahdanauDecoder(english, embedding, hidden, 2 * hidden, attention),
             ],
         }

@@ -115,7 +115,7 @@ def translator(build):
 
 
 def pair_classifier(kind, *sizes):
-    return two_texts(lambda: PairClassifier(11, [kind(6, 6, 3, *sizes)], 2))
+    return two_texts(lambda: PairClassifier(11, [kind(6, 6, 3, *sizes)], 2, pad=0))
 
 
 def language_model(attention):
@@ -160,10 +160,10 @@ ATTENTIONS = {
 }
 NETWORKS = {
     **{f"{name} model": translator(build) for name, build in MODELS.items()},
-    "words": one_text(lambda: Classifier(WordEncoder(11, 6), pooling(6), 6, 2)),
-    "gru": one_text(lambda: Classifier(GRUEncoder(11, 5, 6), pooling(6), 6, 2)),
+    "words": one_text(lambda: Classifier(WordEncoder(11, 6, pad=0), pooling(6), 6, 2)),
+    "gru": one_text(lambda: Classifier(GRUEncoder(11, 5, 6, pad=0), pooling(6), 6, 2)),
     "self-attention": one_text(
-        lambda: Classifier(SelfAttentionEncoder(11, 6, 2), pooling(6), 6, 2)
+        lambda: Classifier(SelfAttentionEncoder(11, 6, 2, pad=0), pooling(6), 6, 2)
     ),
     "language model": one_text(lambda: language_model(LocalAttention(2, causal=True))),
     "linear language model": one_text(
@@ -171,12 +171,14 @@ NETWORKS = {
     ),
     "llama": one_text(llama),
     "hierarchical": Subject(
-        lambda: spread(HierarchicalAttention(11, 3, 4, 2)),
+        lambda: spread(HierarchicalAttention(11, 3, 4, 2, pad=0)),
         lambda b, m, n: (tokens(11, b, m, n),),
     ),
-    "attention sum": two_texts(lambda: AttentionSum(11, 5, 6)),
-    "attention mean": two_texts(lambda: AttentionMean(11, 5, 6)),
-    "attention over attention": two_texts(lambda: AttentionOverAttention(11, 5, 6)),
+    "attention sum": two_texts(lambda: AttentionSum(11, 5, 6, pad=0)),
+    "attention mean": two_texts(lambda: AttentionMean(11, 5, 6, pad=0)),
+    "attention over attention": two_texts(
+        lambda: AttentionOverAttention(11, 5, 6, pad=0)
+    ),
     "bcnn": pair_classifier(BCNN),
     "abcnn-1": pair_classifier(ABCNN1, LONGEST),
     "abcnn-2": pair_classifier(ABCNN2),

@@ -18,6 +18,7 @@ from tests.tiny import (
     COMPILED,
     GLOBAL,
     GROWING,
+    MARKS,
     MODELS,
     SOURCE,
     TARGET,
@@ -97,8 +98,8 @@ def test_weights_sum_to_one_over_the_tokens_of_the_source(name):
 
 @pytest.mark.parametrize("max_length", [1, 7])
 def test_a_beam_of_one_is_greedy(model, max_length):
-    one = beam_search(model.step, model.start(SOURCE), max_length, 1)
-    best = greedy(model.step, model.start(SOURCE), max_length)
+    one = beam_search(model.step, model.start(SOURCE), max_length, 1, **MARKS)
+    best = greedy(model.step, model.start(SOURCE), max_length, **MARKS)
     assert torch.equal(one.tokens[:, 0], best.tokens)
     close(one.log_probs[:, 0], best.log_probs)
     if best.weights is not None:
@@ -106,7 +107,7 @@ def test_a_beam_of_one_is_greedy(model, max_length):
 
 
 def test_greedy_takes_the_most_probable_token_after_its_prefix(model):
-    found = greedy(model.step, model.start(SOURCE), 6)
+    found = greedy(model.step, model.start(SOURCE), 6, **MARKS)
     for row, sentence in enumerate(sentences(SOURCE)):
         target, total = [1], 0.0
         while len(target) <= 6 and target[-1] != 2:
@@ -126,7 +127,9 @@ def test_greedy_takes_the_most_probable_token_after_its_prefix(model):
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_a_beam_as_wide_as_the_space_is_exhaustive(model, penalty):
     space = list(searches.all_sentences(TARGET_WORDS, 3))
-    found = beam_search(model.step, model.start(SOURCE), 3, len(space), penalty)
+    found = beam_search(
+        model.step, model.start(SOURCE), 3, len(space), penalty, **MARKS
+    )
     for row, source in enumerate(sentences(SOURCE)):
         log_probs = log_probs_of(model, source, space)
         expected = searches.exhaustive(log_probs.__getitem__, TARGET_WORDS, 3, penalty)
@@ -180,8 +183,8 @@ def test_the_vector_of_padding_in_the_source_does_not_matter(model):
 def test_padding_does_not_change_a_search(model):
     padded = nn.functional.pad(SOURCE, (0, 4))
     for search in (
-        lambda s: greedy(model.step, s, 5),
-        lambda s: beam_search(model.step, s, 5, 3),
+        lambda s: greedy(model.step, s, 5, **MARKS),
+        lambda s: beam_search(model.step, s, 5, 3, **MARKS),
     ):
         one, other = search(model.start(SOURCE)), search(model.start(padded))
         assert torch.equal(one.tokens, other.tokens)
@@ -191,9 +194,11 @@ def test_padding_does_not_change_a_search(model):
 def test_what_a_search_found_and_left_can_be_trained_with(model):
     for search in (
         greedy,
-        lambda *given: map_state(lambda x: x[:, 0], beam_search(*given, width=2)),
+        lambda *given, **marks: map_state(
+            lambda x: x[:, 0], beam_search(*given, width=2, **marks)
+        ),
     ):
-        found = search(model.step, model.start(SOURCE), 5)
+        found = search(model.step, model.start(SOURCE), 5, **MARKS)
         reward = found.log_probs.new_ones(()).requires_grad_()
         logits = model(SOURCE, torch.cat([TARGET[:, :1], found.tokens], 1))
         (logits.sum() + (reward * found.log_probs).sum()).backward()
@@ -273,9 +278,9 @@ def test_the_source_is_projected_once(name):
     model.decoder.attention.project = lambda source: calls.append(1) or project(source)
     model(SOURCE, TARGET)
     assert len(calls) == 1
-    greedy(model.step, model.start(SOURCE), 6)
+    greedy(model.step, model.start(SOURCE), 6, **MARKS)
     assert len(calls) == 2
-    beam_search(model.step, model.start(SOURCE), 6, 3)
+    beam_search(model.step, model.start(SOURCE), 6, 3, **MARKS)
     assert len(calls) == 3
 
 
@@ -419,8 +424,8 @@ def test_every_device_and_precision(model, device, precision):
     source, target = SOURCE.to(device), TARGET.to(device)
     with torch.autocast(device, torch.bfloat16, enabled=precision == "autocast"):
         found = model(source, target)
-        sentence = greedy(model.step, model.start(source), 4)
-        beam = beam_search(model.step, model.start(source), 4, 3)
+        sentence = greedy(model.step, model.start(source), 4, **MARKS)
+        beam = beam_search(model.step, model.start(source), 4, 3, **MARKS)
         loss = nn.functional.cross_entropy(found.flatten(0, 1), target.flatten())
     if precision != "autocast":
         assert found.dtype == dtype

@@ -166,7 +166,7 @@ def test_shapes_are_known_without_numbers(name):
 def test_shapes_that_depend_on_data_are_unknown_without_numbers(name):
     with torch.device("meta"):
         module = SUBJECTS[name].build()
-    with pytest.raises(RuntimeError, match="meta tensors"):
+    with pytest.raises(RuntimeError, match="nonzero"):
         module(*(x.to("meta") for x in SUBJECTS[name].inputs(*SIZES)))
 
 

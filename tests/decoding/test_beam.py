@@ -27,6 +27,7 @@ from tests.decoding.toy_models import (
     widths,
 )
 from tests.reference import searches, wu_2016
+from tests.tiny import MARKS
 
 
 @given(models, lengths, widths, penalties)
@@ -34,7 +35,7 @@ from tests.reference import searches, wu_2016
 @example(ToyModel(0, 3), 1, 6, 0.0)  # wider than there are sentences
 @example(ToyModel(0, 3, ending=-math.inf), 2, 6, 1.0)
 def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, penalty):
-    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    found = beam_search(model.step, model.start(), max_length, width, penalty, **MARKS)
     assert found.log_probs.shape == (SENTENCES, width)
     for row in range(SENTENCES):
         expected = [
@@ -61,7 +62,7 @@ def test_beam_search_finds_what_a_plain_one_finds(model, max_length, width, pena
 def test_tokens_log_probs_and_weights_belong_together(
     model, max_length, width, penalty
 ):
-    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    found = beam_search(model.step, model.start(), max_length, width, penalty, **MARKS)
     for row, rank in torch.argwhere(found.log_probs > -torch.inf).tolist():
         assert_true_to_the_model(model, row, at(found, row, rank))
 
@@ -70,7 +71,7 @@ def test_tokens_log_probs_and_weights_belong_together(
 def test_sentences_are_distinct_and_ranked_by_their_score(
     model, max_length, width, penalty
 ):
-    found = beam_search(model.step, model.start(), max_length, width, penalty)
+    found = beam_search(model.step, model.start(), max_length, width, penalty, **MARKS)
     for row in range(SENTENCES):
         possible = found.log_probs[row] > -torch.inf
         tokens = [tuple(sentence) for sentence in found.tokens[row, possible].tolist()]
@@ -91,16 +92,22 @@ def test_sentences_are_distinct_and_ranked_by_their_score(
 def test_beam_search_of_a_batch_is_that_of_each_sentence_alone(
     model, max_length, width, penalty
 ):
-    together = beam_search(model.step, model.start(), max_length, width, penalty)
+    together = beam_search(
+        model.step, model.start(), max_length, width, penalty, **MARKS
+    )
     for row in range(SENTENCES):
-        alone = beam_search(model.step, model.start(row), max_length, width, penalty)
+        alone = beam_search(
+            model.step, model.start(row), max_length, width, penalty, **MARKS
+        )
         assert_same(at(together, slice(row, row + 1)), alone)
 
 
 @given(models, lengths)
 def test_a_beam_of_one_is_greedy(model, max_length):
-    one = beam_search(model.step, model.start(), max_length, 1)
-    assert_same(greedy(model.step, model.start(), max_length), at(one, slice(None), 0))
+    one = beam_search(model.step, model.start(), max_length, 1, **MARKS)
+    assert_same(
+        greedy(model.step, model.start(), max_length, **MARKS), at(one, slice(None), 0)
+    )
 
 
 @given(
@@ -115,7 +122,9 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(
 ):
     model = ToyModel(seed, vocabulary)
     space = len(list(searches.all_sentences(vocabulary, max_length)))
-    found = beam_search(model.step, model.start(), max_length, space + more, penalty)
+    found = beam_search(
+        model.step, model.start(), max_length, space + more, penalty, **MARKS
+    )
     for row in range(SENTENCES):
         expected = searches.exhaustive(
             lambda sentence, row=row: sum(model.retrace(row, sentence)[0]),
@@ -147,7 +156,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(
     ],
 )
 def test_the_length_penalty_is_that_of_gnmt(penalty, best, log_prob):
-    found = beam_search(two_tokens, torch.zeros(1, 1), 3, 4, penalty)
+    found = beam_search(two_tokens, torch.zeros(1, 1), 3, 4, penalty, **MARKS)
     assert found.tokens[0, 0].tolist() == best
     assert found.log_probs[0, 0].item() == pytest.approx(log_prob, abs=1e-6)
     assert found.scores[0, 0].item() == pytest.approx(
@@ -158,19 +167,19 @@ def test_the_length_penalty_is_that_of_gnmt(penalty, best, log_prob):
 
 def test_an_end_that_is_not_among_the_best_is_dropped():
     step = fixed_probabilities([0.0, 0.0, 0.4, 0.6], [0.0, 0.0, 0.6, 0.4])
-    found = beam_search(step, torch.zeros(1, 1), 3, 1)
+    found = beam_search(step, torch.zeros(1, 1), 3, 1, **MARKS)
     assert found.tokens.tolist() == [[[3, EOS]]]  # 0.36, not 0.4: as greedy search
 
 
 def test_a_longer_sentence_may_overtake_with_a_length_penalty():
     step = fixed_probabilities([0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 1.0, 0.0])
-    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0)
+    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0, **MARKS)
     assert found.tokens.tolist() == [[[3, EOS]]]  # −0.92 / (7/6)⁵ = −0.42 against −0.51
 
 
 def test_positions_that_every_sentence_pads_are_left_out():
     step = fixed_probabilities([0.0, 0.0, 0.6, 0.4], [0.2, 0.2, 0.4, 0.2])
-    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0)
+    found = beam_search(step, torch.zeros(1, 1), 3, 1, length_penalty=5.0, **MARKS)
     assert found.tokens.tolist() == [[[EOS]]]  # longer hypotheses were tried
 
 
@@ -181,7 +190,7 @@ def test_the_search_ends_as_soon_as_nothing_can_overtake():
         calls.append(token)
         return two_tokens(token, state)
 
-    beam_search(step, torch.zeros(1, 1), 50, 2)
+    beam_search(step, torch.zeros(1, 1), 50, 2, **MARKS)
     assert len(calls) == 2  # 0.4 and 0.3 are found, 0.3 could go on
 
 
@@ -198,7 +207,7 @@ def test_a_sentence_whose_search_has_ended_is_no_longer_computed():
         )
         return DecoderStep(probabilities.log(), state, None)
 
-    found = beam_search(step, (torch.tensor([[0], [1], [0]]),), 3, 1)
+    found = beam_search(step, (torch.tensor([[0], [1], [0]]),), 3, 1, **MARKS)
     assert found.tokens[:, 0].tolist() == [[3, 3, 3], [EOS, PAD, PAD], [3, 3, 3]]
     assert rows == [[0, 1, 0], [0, 0], [0, 0]]
 
@@ -236,24 +245,28 @@ def test_arguments_out_of_their_range_are_refused(arguments, error, message):
     model = ToyModel(0, 5)
     valid = {"state": model.start(), "max_length": 3, "width": 2}
     with pytest.raises(error, match=message):
-        beam_search(model.step, **(valid | arguments))
+        beam_search(model.step, **(valid | arguments), **MARKS)
 
 
 def test_no_length_penalty_is_too_large_for_a_single_token():
-    found = beam_search(two_tokens, torch.zeros(1, 1), 1, 2, length_penalty=1000.0)
+    found = beam_search(
+        two_tokens, torch.zeros(1, 1), 1, 2, length_penalty=1000.0, **MARKS
+    )
     assert found.tokens.tolist() == [[[3], [EOS]]]
     assert torch.equal(found.scores, found.log_probs)
 
 
 def test_the_largest_length_penalty_still_ranks():
-    found = beam_search(two_tokens, torch.zeros(1, 1), 3, 4, length_penalty=278.0)
+    found = beam_search(
+        two_tokens, torch.zeros(1, 1), 3, 4, length_penalty=278.0, **MARKS
+    )
     assert found.scores.isfinite().all()
     assert found.tokens[0, 0].tolist() == [3, 3, EOS]
 
 
 def test_coverage_needs_a_model_with_attention():
     with pytest.raises(ValueError, match="needs attention weights"):
-        beam_search(two_tokens, torch.zeros(1, 1), 3, 2, coverage_penalty=0.2)
+        beam_search(two_tokens, torch.zeros(1, 1), 3, 2, coverage_penalty=0.2, **MARKS)
 
 
 # Coverage
@@ -271,7 +284,14 @@ def test_with_coverage_a_beam_as_wide_as_the_space_is_exhaustive(
     mask = torch.arange(KEYS) < torch.tensor([[KEYS], [4], [1]])
     everything = list(searches.all_sentences(vocabulary, max_length))
     found = beam_search(
-        model.step, model.start(), max_length, len(everything), length, coverage, mask
+        model.step,
+        model.start(),
+        max_length,
+        len(everything),
+        length,
+        coverage,
+        mask,
+        **MARKS,
     )
     for row in range(SENTENCES):
         scores = {}
@@ -302,9 +322,9 @@ def test_coverage_prefers_the_sentence_that_attends_to_every_position():
         return DecoderStep(probabilities.log(), state, weights)
 
     mask = torch.tensor([[True, True, False]])
-    without = beam_search(step, torch.zeros(1, 1), 3, 2)
+    without = beam_search(step, torch.zeros(1, 1), 3, 2, **MARKS)
     covering = beam_search(
-        step, torch.zeros(1, 1), 3, 2, coverage_penalty=0.1, mask=mask
+        step, torch.zeros(1, 1), 3, 2, coverage_penalty=0.1, mask=mask, **MARKS
     )
     assert without.tokens[0].tolist() == [[3, EOS], [4, EOS]]
     assert covering.tokens[0].tolist() == [[4, EOS], [3, EOS]]
@@ -327,7 +347,7 @@ def test_coverage_is_summed_in_at_least_32_bits():
             torch.where(begins, first, later).log(), (generated + 1,), weights
         )
 
-    found = beam_search(step, (torch.zeros(1),), 70, 2, coverage_penalty=10.0)
+    found = beam_search(step, (torch.zeros(1),), 70, 2, coverage_penalty=10.0, **MARKS)
     assert [length_of(sentence) for sentence in found.tokens[0]] == [60, 1]
 
 
@@ -342,7 +362,9 @@ def test_coverage_stops_early_only_if_padding_is_masked():
 
     def search(mask):
         calls.clear()
-        return beam_search(step, torch.zeros(1, 1), 20, 2, 0.0, 0.01, mask), len(calls)
+        return beam_search(
+            step, torch.zeros(1, 1), 20, 2, 0.0, 0.01, mask, **MARKS
+        ), len(calls)
 
     masked, few_steps = search(torch.tensor([[True, True, False]]))
     unmasked, many_steps = search(None)
@@ -365,7 +387,7 @@ def test_what_a_model_leaves_untouched_is_not_copied():
 
     generator = torch.Generator().manual_seed(0)
     source = torch.rand(3, 4)
-    beam_search(step, (torch.zeros(3, 2), source), 6, 2)
+    beam_search(step, (torch.zeros(3, 2), source), 6, 2, **MARKS)
     first, second, *later = memories
     assert first is source
     assert torch.equal(second, source.repeat_interleave(2, 0))
@@ -390,7 +412,7 @@ def test_what_changed_once_is_reordered_from_then_on():
         logits[:, EOS] = ending
         return DecoderStep(logits, (first,), None)
 
-    found = beam_search(step, (torch.zeros(1, dtype=torch.long),), 4, 3)
+    found = beam_search(step, (torch.zeros(1, dtype=torch.long),), 4, 3, **MARKS)
     for rank in range(3):
         tokens = found.tokens[0, rank, : length_of(found.tokens[0, rank])].tolist()
         state, before, total = (torch.zeros(1, dtype=torch.long),), BOS, 0.0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from companion.decoding import DecoderStep, beam_search, greedy
 from tests.decoding.toy_models import BOS, EOS, PAD, at
 from tests.reference import searches, wu_2016
+from tests.tiny import MARKS
 
 SENTENCES, POSITIONS = 3, 4
 MASK = torch.tensor([[True] * 4, [True, True, False, False], [True] * 3 + [False]])
@@ -128,7 +129,7 @@ def assert_found(found, expected):
 def found_or_named(search, *arguments):
     """What a search finds, or the rows that its error names."""
     try:
-        return search(*arguments)
+        return search(*arguments, **MARKS)
     except FloatingPointError as error:
         rows = re.search(r"the sentences \[([\d, ]+)\] have no probability", str(error))
         return [int(row) for row in rows[1].split(",")]
@@ -161,7 +162,7 @@ def test_what_a_plain_search_finds_is_found_and_the_other_sentences_are_named(
         assert rows == lost
     if solvable:
         found = beam_search(
-            model.step, model.start(solvable), *arguments, MASK[solvable]
+            model.step, model.start(solvable), *arguments, MASK[solvable], **MARKS
         )
         for row, sentence in enumerate(solvable):
             assert_found(at(found, row), expected[sentence])
@@ -194,6 +195,7 @@ def test_a_beam_as_wide_as_the_space_finds_every_possible_sentence(
             len(space),
             *penalties,
             MASK[[sentence]],
+            **MARKS,
         )
         assert_found(at(found, 0), expected)
 
@@ -253,14 +255,14 @@ def from_table(following):
 
 def test_the_best_prefix_may_be_a_dead_end():
     step = from_table({BOS: {3: 0.9, 4: 0.1}, 4: {EOS: 1.0}})  # nothing follows 3
-    found = beam_search(step, torch.zeros(1, 1), 4, 2)
+    found = beam_search(step, torch.zeros(1, 1), 4, 2, **MARKS)
     assert found.tokens.tolist() == [[[4, EOS], [PAD, PAD]]]
     assert found.log_probs[0].exp().tolist() == pytest.approx([0.1, 0.0])
 
 
 def test_a_sentence_that_has_ended_survives_the_death_of_all_others():
     step = from_table({BOS: {3: 0.6, EOS: 0.4}, 3: {4: 1.0}})  # nothing follows 4
-    found = beam_search(step, torch.zeros(1, 1), 4, 3)
+    found = beam_search(step, torch.zeros(1, 1), 4, 3, **MARKS)
     assert found.tokens.tolist() == [[[EOS], [PAD], [PAD]]]
 
 
@@ -276,7 +278,7 @@ def test_a_beam_whose_hypotheses_all_die_is_an_error_of_its_sentence():
 
     state = (torch.tensor([[0], [1], [0]]),)
     with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no"):
-        beam_search(step, state, 4, 2)
+        beam_search(step, state, 4, 2, **MARKS)
 
 
 def test_weights_that_are_no_number_are_an_error_where_coverage_needs_them():
@@ -287,6 +289,6 @@ def test_weights_that_are_no_number_are_an_error_where_coverage_needs_them():
         return DecoderStep(logits, state, weights)
 
     state = torch.tensor([[0], [1]])
-    assert beam_search(step, state, 3, 2).log_probs.isfinite().all()
+    assert beam_search(step, state, 3, 2, **MARKS).log_probs.isfinite().all()
     with pytest.raises(FloatingPointError, match=r"sentences \[1\] have no"):
-        beam_search(step, state, 3, 2, coverage_penalty=0.1)
+        beam_search(step, state, 3, 2, coverage_penalty=0.1, **MARKS)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from companion.decoding import for_inference, greedy
-from tests.tiny import MODELS, SOURCE
+from tests.tiny import MARKS, MODELS, SOURCE
 
 
 @pytest.mark.parametrize("name", ["transformer", "luong_general", "bahdanau"])
@@ -16,7 +16,9 @@ def test_names_values_and_shapes_stay_and_the_model_decodes_the_same(name):
     assert model.state_dict().keys() == before.state_dict().keys()
     for tensor, old in zip(model.parameters(), before.parameters(), strict=True):
         assert torch.equal(tensor, old)
-    found, expected = (greedy(x.step, x.start(SOURCE), 7) for x in (model, before))
+    found, expected = (
+        greedy(x.step, x.start(SOURCE), 7, **MARKS) for x in (model, before)
+    )
     assert torch.equal(found.tokens, expected.tokens)
     torch.testing.assert_close(found.log_probs, expected.log_probs)
 

@@ -22,13 +22,14 @@ from tests.decoding.toy_models import (
     models,
     two_tokens,
 )
+from tests.tiny import MARKS
 
 # Greedy search
 
 
 @given(models, lengths)
 def test_greedy_takes_the_most_probable_token_until_the_end(model, max_length):
-    found = greedy(model.step, model.start(), max_length)
+    found = greedy(model.step, model.start(), max_length, **MARKS)
     assert found.tokens.shape[1] == max(map(length_of, found.tokens))
     for row in range(SENTENCES):
         expected = []
@@ -41,9 +42,9 @@ def test_greedy_takes_the_most_probable_token_until_the_end(model, max_length):
 
 @given(models, lengths)
 def test_greedy_of_a_batch_is_that_of_each_sentence_alone(model, max_length):
-    together = greedy(model.step, model.start(), max_length)
+    together = greedy(model.step, model.start(), max_length, **MARKS)
     for row in range(SENTENCES):
-        alone = greedy(model.step, model.start(row), max_length)
+        alone = greedy(model.step, model.start(row), max_length, **MARKS)
         assert_same(at(together, slice(row, row + 1)), alone)
 
 
@@ -56,7 +57,7 @@ def test_sentences_that_have_ended_are_given_padding():
         logits = torch.tensor([[-9.0, -9.0, 9.0, 5.0], [-9.0, -9.0, 1.0, 5.0]])[row]
         return DecoderStep(logits, state, torch.ones(len(row), 2))
 
-    found = greedy(step, (torch.tensor([0, 1]),), 3)
+    found = greedy(step, (torch.tensor([0, 1]),), 3, **MARKS)
     assert found.tokens.tolist() == [[EOS, PAD, PAD], [3, 3, 3]]
     assert inputs == [[BOS, BOS], [EOS, 3], [PAD, 3]]
     assert found.weights[:, :, 0].tolist() == [[1, 0, 0], [1, 1, 1]]
@@ -73,7 +74,7 @@ def test_logits_after_the_end_of_a_sentence_are_ignored(search, logit):
         ended = (token == EOS) | (token == PAD)
         return DecoderStep(logits.masked_fill(ended[:, None], logit), state, None)
 
-    found = search(step, (torch.tensor([0, 1]),), 3)
+    found = search(step, (torch.tensor([0, 1]),), 3, **MARKS)
     assert found.tokens.tolist() == [[EOS, PAD, PAD], [3, 3, 3]]
     assert found.log_probs.tolist() == [0, 0]
 
@@ -89,7 +90,9 @@ def frequencies(probabilities, **options):
         return DecoderStep(logits.expand(len(token), -1), state, None)
 
     generator = torch.Generator().manual_seed(0)
-    found = sample(step, torch.zeros(20_000, 1), 1, **options, generator=generator)
+    found = sample(
+        step, torch.zeros(20_000, 1), 1, **options, generator=generator, **MARKS
+    )
     # whatever they are sampled from, the log-probabilities are the model's
     torch.testing.assert_close(found.log_probs, logits[found.tokens[:, 0]])
     assert torch.equal(found.scores, found.log_probs)
@@ -139,12 +142,12 @@ def test_at_the_lowest_temperature_each_sentence_has_its_most_probable_token():
     def step(token, state):
         return DecoderStep(logits, state, None)
 
-    found = sample(step, torch.zeros(2, 1), 1, temperature=1e-40)
+    found = sample(step, torch.zeros(2, 1), 1, temperature=1e-40, **MARKS)
     assert found.tokens.tolist() == [[7], [9]]
 
 
 def test_an_impossible_token_stays_impossible_at_any_temperature():
-    found = sample(two_tokens, torch.zeros(500, 1), 2, temperature=1e300)
+    found = sample(two_tokens, torch.zeros(500, 1), 2, temperature=1e300, **MARKS)
     assert set(found.tokens[:, 0].tolist()) == {EOS, 3}
 
 
@@ -156,6 +159,7 @@ def test_samples_belong_to_the_model_and_repeat_with_the_seed(model, max_length,
             model.start(),
             max_length,
             generator=torch.Generator().manual_seed(seed),
+            **MARKS,
         )
         for _ in range(2)
     )
@@ -173,8 +177,8 @@ def test_sampling_from_the_most_probable_token_alone_is_greedy(
     model, max_length, options
 ):
     assert_same(
-        sample(model.step, model.start(), max_length, **options),
-        greedy(model.step, model.start(), max_length),
+        sample(model.step, model.start(), max_length, **options, **MARKS),
+        greedy(model.step, model.start(), max_length, **MARKS),
     )
 
 
@@ -198,14 +202,14 @@ def test_sampling_from_the_most_probable_token_alone_is_greedy(
 )
 def test_options_out_of_their_range_are_refused(options, error, message):
     with pytest.raises(error, match=message):
-        sample(two_tokens, torch.zeros(1, 1), 3, **options)
+        sample(two_tokens, torch.zeros(1, 1), 3, **options, **MARKS)
 
 
 # All searches
 
 
-def narrow_beam(step, state, max_length, **special):
-    return beam_search(step, state, max_length, 2, **special)
+def narrow_beam(step, state, max_length, **marks):
+    return beam_search(step, state, max_length, 2, **marks)
 
 
 every_search = pytest.mark.parametrize("search", [greedy, sample, narrow_beam])
@@ -233,7 +237,7 @@ def test_a_maximum_length_that_is_no_length_is_refused_at_once(
         raise AssertionError
 
     with pytest.raises(error, match="max_length"):
-        search(never_called, torch.zeros(1, 1), max_length)
+        search(never_called, torch.zeros(1, 1), max_length, **MARKS)
 
 
 @every_search
@@ -247,13 +251,13 @@ def test_a_maximum_length_that_is_no_length_is_refused_at_once(
 )
 def test_a_state_without_a_sentence_is_refused(search, state, message):
     with pytest.raises(ValueError, match=message):
-        search(two_tokens, state, 3)
+        search(two_tokens, state, 3, **MARKS)
 
 
 @every_search
 def test_a_state_that_is_no_tuple_is_refused(search):
     with pytest.raises(TypeError, match="dict"):
-        search(two_tokens, {"hidden": torch.zeros(2, 3)}, 3)
+        search(two_tokens, {"hidden": torch.zeros(2, 3)}, 3, **MARKS)
 
 
 @every_search
@@ -263,7 +267,7 @@ def test_logits_of_another_shape_are_refused(search, shape):
         return DecoderStep(torch.zeros(shape), state, None)
 
     with pytest.raises(ValueError, match=rf"3 tokens must return .*\({shape[0]},"):
-        search(step, torch.zeros(3, 1), 5)
+        search(step, torch.zeros(3, 1), 5, **MARKS)
 
 
 @every_search
@@ -276,13 +280,13 @@ def test_sentences_without_probability_are_named(search, logit):
     with pytest.raises(
         FloatingPointError, match=r"sentences \[1, 3\] have no probability"
     ):
-        search(step, torch.tensor([0, 1, 0, 1]), 3)
+        search(step, torch.tensor([0, 1, 0, 1]), 3, **MARKS)
 
 
 @every_search
 def test_a_model_that_never_ends_stops_at_the_maximum_length(search):
     model = ToyModel(3, 5, ending=-math.inf)
-    found = search(model.step, model.start(), 11)
+    found = search(model.step, model.start(), 11, **MARKS)
     assert found.tokens.shape[-1] == 11
     assert (found.tokens != EOS).all()
     assert found.log_probs.isfinite().all()
@@ -297,7 +301,7 @@ def test_a_model_that_ends_at_once_takes_one_step(search):
         logits = torch.tensor([[-99.0, -99.0, 99.0, -99.0]])
         return DecoderStep(logits.expand(len(token), -1), state, None)
 
-    found = search(step, torch.zeros(3, 1), 50)
+    found = search(step, torch.zeros(3, 1), 50, **MARKS)
     assert found.tokens.flatten(1)[:, 0].tolist() == [EOS] * 3
     assert inputs[0] == [BOS] * 3
     assert len(inputs) == (2 if search is narrow_beam else 1)
@@ -307,7 +311,7 @@ def test_a_model_that_ends_at_once_takes_one_step(search):
 def test_no_gradient_is_kept(search):
     model = ToyModel(0, 5)
     model.output.requires_grad_()
-    found = search(model.step, model.start(), 3)
+    found = search(model.step, model.start(), 3, **MARKS)
     assert not found.log_probs.requires_grad
     assert not found.weights.requires_grad
 
@@ -320,7 +324,7 @@ def test_log_probabilities_are_summed_in_at_least_float32(search, dtype):
     def step(token, state):
         return DecoderStep(logits.to(dtype).expand(len(token), -1), state, None)
 
-    found = search(step, torch.zeros(1, 1), 9)
+    found = search(step, torch.zeros(1, 1), 9, **MARKS)
     expected = logits.log_softmax(-1)[found.tokens.flatten()[:9]].sum()
     assert found.log_probs.dtype == torch.float32
     assert found.log_probs.flatten()[0].item() == pytest.approx(
@@ -348,13 +352,45 @@ def test_special_tokens_may_have_other_ids(search):
     assert inputs[0] == [3, 3]
 
 
+NEXT = torch.eye(4)[[3, 3, 0, 2]]  # 1, 3, 2, 0, 3, 2, …
+
+
+@every_search
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ({"bos": 1, "eos": 2, "pad": 0}, [3, 2, 0, 0]),
+        ({"bos": 1, "eos": 2}, [3, 2, 2, 2]),
+        ({"bos": 0, "eos": 0, "pad": 3}, [3, 2, 0, 3]),
+        ({"bos": 1, "pad": 1}, [3, 2, 0, 3]),
+        ({"bos": 0}, [3, 2, 0, 3]),
+    ],
+)
+def test_a_sentence_ends_with_eos_alone_and_is_padded(search, marks, expected):
+    def step(token, state):
+        endless = torch.eye(4)[1].expand(len(token), -1)
+        return DecoderStep(
+            torch.where(state == 1, endless, NEXT[token]).log(), state, None
+        )
+
+    found = search(step, torch.tensor([[0], [1]]), 4, **marks)
+    best = found.tokens[:, 0] if search is narrow_beam else found.tokens
+    assert best.tolist() == [expected, [1, 1, 1, 1]]
+
+
+@every_search
+def test_the_first_token_must_be_named(search):
+    with pytest.raises(TypeError, match="bos"):
+        search(two_tokens, torch.zeros(1, 1), 3)
+
+
 @pytest.mark.usefixtures("unchecked")
 @every_search
 @pytest.mark.parametrize("name", ["bos", "eos", "pad"])
-@pytest.mark.parametrize("wrong", [None, 2.0, True])
+@pytest.mark.parametrize("wrong", ["2", 2.0, True])
 def test_special_tokens_that_are_no_integers_are_refused(search, name, wrong):
-    with pytest.raises(TypeError, match=f"{name} must be an integer, not {wrong}"):
-        search(two_tokens, torch.zeros(1, 1), 3, **{name: wrong})
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {wrong!r}"):
+        search(two_tokens, torch.zeros(1, 1), 3, **MARKS | {name: wrong})
 
 
 @every_search
@@ -369,7 +405,7 @@ def test_special_tokens_that_are_no_integers_are_refused(search, name, wrong):
 )
 def test_a_state_without_a_common_batch_axis_is_refused(search, state, message):
     with pytest.raises(ValueError, match=message):
-        search(two_tokens, state, 3)
+        search(two_tokens, state, 3, **MARKS)
 
 
 @every_search
@@ -397,4 +433,4 @@ def test_weights_that_do_not_fit_are_refused_with_their_shapes(search, shapes, m
         return DecoderStep(logits, state, sizes and torch.ones(sizes))
 
     with pytest.raises(ValueError, match=message):
-        search(step, torch.zeros(2, 1), 2)
+        search(step, torch.zeros(2, 1), 2, **MARKS)

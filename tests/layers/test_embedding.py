@@ -1,16 +1,18 @@
 import pytest
 import torch
 
-from attention_course.data.vocabulary import PAD
 from companion.layers import Embedding, ScaledEmbedding
+
+PAD = 3
 
 
 def test_vectors_are_small_and_padding_is_zero():
     torch.manual_seed(0)
-    weight = Embedding(1009, 31).weight.detach()
+    weight = Embedding(1009, 31, pad=PAD).weight.detach()
     assert torch.equal(weight[PAD], torch.zeros(31))
-    assert weight[PAD + 1 :].std().item() == pytest.approx(0.1, rel=0.02)
-    assert weight[PAD + 1 :].mean().item() == pytest.approx(0, abs=0.002)
+    others = weight[torch.arange(1009) != PAD]
+    assert others.std().item() == pytest.approx(0.1, rel=0.02)
+    assert others.mean().item() == pytest.approx(0, abs=0.002)
 
 
 def test_each_token_gets_its_own_row():
@@ -24,25 +26,36 @@ def test_each_token_gets_its_own_row():
 
 
 def test_padding_learns_nothing():
-    embedding = Embedding(7, 3)
-    embedding(torch.tensor([0, 0, 5])).sum().backward()
+    embedding = Embedding(7, 3, pad=PAD)
+    embedding(torch.tensor([PAD, PAD, 5])).sum().backward()
     assert torch.equal(embedding.weight.grad[PAD], torch.zeros(3))
     assert torch.equal(embedding.weight.grad[5], torch.ones(3))
 
 
 def test_a_scaled_embedding_is_multiplied_by_the_root_of_its_size():
     torch.manual_seed(0)
-    embedding = ScaledEmbedding(1009, 16)
-    assert embedding.weight[PAD + 1 :].std().item() == pytest.approx(1 / 4, rel=0.02)
+    embedding = ScaledEmbedding(1009, 16, pad=PAD)
+    others = embedding.weight[torch.arange(1009) != PAD]
+    assert others.std().item() == pytest.approx(1 / 4, rel=0.02)
     assert torch.equal(embedding.weight[PAD], torch.zeros(16))
     tokens = torch.tensor([[3, 0, 6]])
     assert torch.equal(embedding(tokens), 4 * embedding.weight[tokens])
 
 
 @pytest.mark.parametrize("kind", [Embedding, ScaledEmbedding])
+def test_without_padding_all_vectors_are_alike(kind):
+    embedding, tokens = kind(5, 3), torch.arange(5)
+    assert embedding.weight.any(1).all()
+    embedding(tokens).sum().backward()
+    gradient = embedding.weight.grad
+    assert gradient[0].all()
+    assert torch.equal(gradient, gradient[:1].expand(5, 3))
+
+
+@pytest.mark.parametrize("kind", [Embedding, ScaledEmbedding])
 def test_it_can_be_initialised_again(kind):
     torch.manual_seed(0)
-    embedding = kind(9, 4)
+    embedding = kind(9, 4, pad=PAD)
     before = embedding.weight.clone()
     with torch.no_grad():
         embedding.weight.fill_(torch.nan)
@@ -53,7 +66,7 @@ def test_it_can_be_initialised_again(kind):
 
 def test_it_needs_no_private_function_of_pytorchs(monkeypatch):
     monkeypatch.delattr(torch.nn.Embedding, "_fill_padding_idx_with_zero")
-    assert (Embedding(7, 3).weight[PAD] == 0).all()
+    assert (Embedding(7, 3, pad=PAD).weight[PAD] == 0).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])

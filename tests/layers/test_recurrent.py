@@ -24,7 +24,7 @@ def lengths(source):
 
 
 def test_the_mask_is_true_at_tokens():
-    assert source_mask(SOURCE).tolist() == [
+    assert source_mask(SOURCE, pad=0).tolist() == [
         [j < n for j in range(6)] for n in (3, 1, 5)
     ]
 
@@ -40,7 +40,7 @@ def test_the_mask_is_true_at_tokens():
 )
 def test_empty_sentences_and_padding_before_a_word_are_errors(source, message):
     with pytest.raises(ValueError, match=message):
-        source_mask(torch.tensor(source))
+        source_mask(torch.tensor(source), pad=0)
 
 
 @pytest.mark.parametrize("read", [source_mask, reverse])
@@ -70,16 +70,16 @@ def test_what_is_no_batch_of_tokens_is_an_error(read, source, error, message):
 def test_compiled_padding_before_a_token_is_an_error_too(backend):
     torch.compiler.reset()
     compiled = torch.compile(source_mask, fullgraph=True, backend=backend)
-    assert torch.equal(compiled(SOURCE), SOURCE != 0)
+    assert torch.equal(compiled(SOURCE, 0), SOURCE != 0)
     for source in (SOURCE.flip(1), torch.zeros_like(SOURCE)):
         with pytest.raises(RuntimeError, match="some rows are empty, or have padding"):
-            compiled(source)
+            compiled(source, 0)
 
 
 def test_on_the_meta_device_there_is_a_shape():
-    mask = source_mask(SOURCE.to("meta"))
+    mask = source_mask(SOURCE.to("meta"), pad=0)
     assert (mask.shape, mask.dtype) == (SOURCE.shape, torch.bool)
-    assert reverse(SOURCE.to("meta")).shape == SOURCE.shape
+    assert reverse(SOURCE.to("meta"), pad=0).shape == SOURCE.shape
 
 
 @pytest.mark.cuda
@@ -87,17 +87,22 @@ def test_on_a_gpu_nothing_is_waited_for():
     source = SOURCE.to("cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
-        mask, backwards = source_mask(source), reverse(source)
+        mask, backwards = source_mask(source, pad=0), reverse(source, pad=0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.equal(mask.cpu(), SOURCE != 0)
-    assert torch.equal(backwards.cpu(), reverse(SOURCE))
+    assert torch.equal(backwards.cpu(), reverse(SOURCE, pad=0))
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
 def test_a_source_without_tokens_is_an_error(shape):
     with pytest.raises(ValueError, match=r"\({}, {}\)".format(*shape)):
-        source_mask(torch.zeros(shape, dtype=torch.int64))
+        source_mask(torch.zeros(shape, dtype=torch.int64), pad=0)
+
+
+def test_without_padding_every_number_is_a_token():
+    assert source_mask(SOURCE).all()
+    assert torch.equal(reverse(SOURCE), SOURCE.flip(1))
 
 
 @given(
@@ -112,14 +117,14 @@ def test_reversed_sentences_keep_their_padding_at_the_end(rows, more):
         return nn.functional.pad(batch, (0, more))
 
     source = padded(rows)
-    assert torch.equal(reverse(source), padded([row[::-1] for row in rows]))
-    assert torch.equal(reverse(reverse(source)), source)
+    assert torch.equal(reverse(source, pad=0), padded([row[::-1] for row in rows]))
+    assert torch.equal(reverse(reverse(source, pad=0), pad=0), source)
 
 
 @pytest.mark.parametrize("rows", [[[0, 3]], [[4, 0, 3]], [[3, 4], [0, 0]]])
 def test_padding_before_a_token_is_not_reversed(rows):
     with pytest.raises(ValueError, match="padding before a word"):
-        reverse(torch.tensor(rows))
+        reverse(torch.tensor(rows), pad=0)
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def compared(left, right):
     ("build", "before", "after"), CLASSIFIER_BLOCKS.values(), ids=CLASSIFIER_BLOCKS
 )
 def test_a_pair_is_compared_after_every_block(build, before, after):
-    model = spread(PairClassifier(11, [build(6, 5), build(5, 2)], classes=3))
+    model = spread(PairClassifier(11, [build(6, 5), build(5, 2)], classes=3, pad=0))
     logits, parameters = model(TEXTS, OTHERS), scalars.values(model)
     for row, texts in enumerate(zip(TEXTS, OTHERS, strict=True)):
         sides = [
@@ -338,20 +338,24 @@ def test_a_pair_is_compared_after_every_block(build, before, after):
     ("build", "before", "after"), CLASSIFIER_BLOCKS.values(), ids=CLASSIFIER_BLOCKS
 )
 def test_the_classifier_is_symmetric_in_its_two_texts(build, before, after):
-    model = spread(PairClassifier(11, [build(6, 5)], classes=3))
+    model = spread(PairClassifier(11, [build(6, 5)], classes=3, pad=0))
     close(model(TEXTS, OTHERS), model(OTHERS, TEXTS))
 
 
 def test_word_vectors_are_initialised_far_apart_and_padding_at_zero():
     torch.manual_seed(0)
-    weight = PairClassifier(200, [BCNN(50, 2, 3)], classes=2).encoder.embedding.weight
+    weight = PairClassifier(
+        200, [BCNN(50, 2, 3)], classes=2, pad=0
+    ).encoder.embedding.weight
     assert weight[1:].std().item() == pytest.approx(0.5, rel=0.05)
     assert not weight[0].any()
 
 
 def test_a_pair_with_an_empty_side_is_an_error():
     with pytest.raises(ValueError, match=r"rows \[0\] are empty"):
-        PairClassifier(11, [BCNN(6, 5, 3)], 2)(torch.tensor([[4]]), torch.tensor([[0]]))
+        PairClassifier(11, [BCNN(6, 5, 3)], 2, pad=0)(
+            torch.tensor([[4]]), torch.tensor([[0]])
+        )
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -360,19 +364,19 @@ def test_texts_that_make_no_pairs_are_an_error(count):
     with pytest.raises(
         ValueError, match=f"3 left and {count} right sentences do not make pairs"
     ):
-        PairClassifier(11, [BCNN(6, 5, 3)], 2)(TEXTS, OTHERS[:count])
+        PairClassifier(11, [BCNN(6, 5, 3)], 2, pad=0)(TEXTS, OTHERS[:count])
 
 
 def test_blocks_that_do_not_fit_are_an_error():
     with pytest.raises(
         ValueError, match="5 channels is followed by one that reads 6 features"
     ):
-        PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2)
+        PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2, pad=0)
 
 
 def test_a_classifier_without_blocks_is_an_error():
     with pytest.raises(ValueError, match="blocks must be at least 1, not 0"):
-        PairClassifier(11, [], classes=2)
+        PairClassifier(11, [], classes=2, pad=0)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -395,7 +399,7 @@ def test_sizes_that_are_no_integers_are_errors(build, size):
 
 @pytest.mark.usefixtures("unchecked")
 def test_texts_of_another_shape_or_dtype_are_errors():
-    model = PairClassifier(11, [BCNN(6, 5, 3)], 2)
+    model = PairClassifier(11, [BCNN(6, 5, 3)], 2, pad=0)
     for left, right in ((TEXTS[0], OTHERS[:1]), (TEXTS[:3], OTHERS[:, 0])):
         with pytest.raises(ValueError, match=r"not \(\d,\)|do not make pairs"):
             model(left, right)
@@ -406,7 +410,7 @@ def test_texts_of_another_shape_or_dtype_are_errors():
 
 def build_classifier():
     blocks = [ABCNN1(6, 5, 3, max_length=20), ABCNN3(5, 2, 3, max_length=20)]
-    return PairClassifier(11, blocks, classes=3)
+    return PairClassifier(11, blocks, classes=3, pad=0)
 
 
 def test_reset_parameters_initialises_everything_again():

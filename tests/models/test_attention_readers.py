@@ -12,7 +12,7 @@ QUESTION = torch.tensor([[4, 2], [6, 0], [3, 5]])
 
 
 def build(reader):
-    return spread(reader(8, 5, 6))
+    return spread(reader(8, 5, 6, pad=0))
 
 
 @each_reader
@@ -84,7 +84,7 @@ def test_an_empty_text_or_padding_before_a_word_is_an_error(reader, document, qu
 )
 def test_invalid_sizes_are_errors(sizes, message):
     with pytest.raises(ValueError, match=message):
-        AttentionSum(*sizes)
+        AttentionSum(*sizes, pad=0)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -92,7 +92,7 @@ def test_invalid_sizes_are_errors(sizes, message):
 def test_sizes_that_are_no_integers_are_errors(size):
     for sizes in ((size, 5, 6), (8, size, 6), (8, 5, size)):
         with pytest.raises(TypeError, match=f"size must be an integer, not {size!r}"):
-            AttentionSum(*sizes)
+            AttentionSum(*sizes, pad=0)
 
 
 @pytest.mark.usefixtures("unchecked")

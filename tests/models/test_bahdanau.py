@@ -59,7 +59,7 @@ def test_additive_has_no_more_parameters_than_the_paper():
 
 
 def test_encoder_is_the_papers():
-    encoder = spread(BahdanauEncoder(11, 3, 5))
+    encoder = spread(BahdanauEncoder(11, 3, 5, pad=0))
     states, mask = encoder(SOURCE)
     assert torch.equal(mask, SOURCE != 0)
     for row, sentence in enumerate(sentences(SOURCE)):
@@ -75,7 +75,7 @@ def test_encoder_is_the_papers():
 
 @pytest.mark.parametrize("gru", [pytorch_gru, ResetBeforeGRU])
 def test_the_fixed_vector_is_the_final_state_of_each_direction(gru):
-    encoder = spread(FixedVectorEncoder(11, 3, 5, gru=gru))
+    encoder = spread(FixedVectorEncoder(11, 3, 5, gru=gru, pad=0))
     states, mask = encoder(SOURCE)
     assert torch.equal(mask, torch.ones(len(SOURCE), 1, dtype=torch.bool))
     for row, sentence in enumerate(sentences(SOURCE)):
@@ -85,7 +85,7 @@ def test_the_fixed_vector_is_the_final_state_of_each_direction(gru):
 
 
 def test_the_fixed_vector_does_not_depend_on_padding():
-    encoder = spread(FixedVectorEncoder(11, 3, 5))
+    encoder = spread(FixedVectorEncoder(11, 3, 5, pad=0))
     states, _ = encoder(SOURCE)
     more, _ = encoder(torch.nn.functional.pad(SOURCE, (0, 3)))
     close(more, states)
@@ -105,7 +105,7 @@ def test_without_attention_only_the_access_to_the_source_differs():
 
 
 def test_without_attention_the_dropout_is_that_of_the_embeddings():
-    encoder = FixedVectorEncoder(11, 8, 5, dropout=0.5)
+    encoder = FixedVectorEncoder(11, 8, 5, dropout=0.5, pad=0)
     assert not torch.equal(encoder(SOURCE)[0], encoder(SOURCE)[0])
     encoder.eval()
     assert torch.equal(encoder(SOURCE)[0], encoder(SOURCE)[0])
@@ -113,7 +113,7 @@ def test_without_attention_the_dropout_is_that_of_the_embeddings():
 
 def test_a_source_that_is_no_batch_of_tokens_has_no_fixed_vector_either():
     with pytest.raises(ValueError, match="padding before a word"):
-        FixedVectorEncoder(11, 3, 5)(torch.tensor([[0, 3]]))
+        FixedVectorEncoder(11, 3, 5, pad=0)(torch.tensor([[0, 3]]))
 
 
 # The initial state
@@ -187,7 +187,7 @@ def test_the_whole_model_is_the_papers():
 
 def test_dropout_is_on_the_embeddings_of_both_sides_in_training_only():
     torch.manual_seed(0)
-    encoder = BahdanauEncoder(11, 8, 5, dropout=0.5)
+    encoder = BahdanauEncoder(11, 8, 5, dropout=0.5, pad=0)
     decoder = BahdanauDecoder(5, 8, 4, 10, Additive(4, 10, 7), dropout=0.5)
     states, mask = encoder(SOURCE)
     assert not torch.allclose(states, encoder(SOURCE)[0])
@@ -222,7 +222,7 @@ def test_the_number_of_maxout_units_is_half_the_hidden_size_unless_given():
 
 
 def test_with_the_papers_gru_the_whole_model_is_the_papers_too(monkeypatch):
-    encoder = BahdanauEncoder(11, 3, 5, gru=ResetBeforeGRU)
+    encoder = BahdanauEncoder(11, 3, 5, gru=ResetBeforeGRU, pad=0)
     decoder = BahdanauDecoder(5, 3, 4, 10, Additive(4, 10, 7), cell=ResetBeforeGRUCell)
     model = spread(EncoderDecoder(encoder, decoder))
 

@@ -28,7 +28,7 @@ from companion.models import (
     convs2s,
 )
 from tests.reference import gehring_2017, scalars
-from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
+from tests.tiny import MARKS, MODELS, SOURCE, TARGET, close, sentences, spread
 
 
 @pytest.fixture
@@ -58,7 +58,8 @@ def build(**sizes):
                 "hidden_size": 4,
             }
             | sizes
-        )
+        ),
+        pad=0,
     )
 
 
@@ -111,6 +112,7 @@ def test_encoder_and_decoder_need_not_be_alike():
         3,
         LearnedPositionalEncoding(16, 3),
         [GatedConvolution(4, 5), GatedConvolution(4, 3)],
+        pad=0,
     )
     decoder = ConvS2SDecoder(
         5,
@@ -193,7 +195,7 @@ def test_the_receptive_field_follows_from_layers_and_width(layers, width):
     field = layers * (width - 1) + 1
     blocks = [GatedConvolution(4, width, dropout=0.0) for _ in range(layers)]
     encoder = ConvS2SEncoder(
-        11, 3, LearnedPositionalEncoding(64, 3), blocks, dropout=0.0
+        11, 3, LearnedPositionalEncoding(64, 3), blocks, dropout=0.0, pad=0
     )
     layered = [ConvS2SDecoderLayer(3, 4, width, dropout=0.0) for _ in range(layers)]
     decoder = ConvS2SDecoder(
@@ -256,14 +258,14 @@ def test_a_step_computes_one_position(model):
         layer.block.convolution.register_forward_hook(
             lambda module, inputs, output: lengths.append(output.shape[1])
         )
-    greedy(model.step, model.start(SOURCE), 6)
+    greedy(model.step, model.start(SOURCE), 6, **MARKS)
     assert set(lengths) == {1}
 
 
 SEARCHES = {
     "greedy": greedy,
     "sample": sample,
-    "beam": lambda *search: beam_search(*search, width=2),
+    "beam": lambda *given, **marks: beam_search(*given, width=2, **marks),
 }
 
 
@@ -273,11 +275,11 @@ def test_a_search_normalises_each_weight_once_and_the_next_one_anew(
 ):
     state = model.start(SOURCE)
     normalised.clear()
-    search(model.step, state, 6)
+    search(model.step, state, 6, **MARKS)
     assert len(normalised) == weights_of(model.decoder)
     model.decoder.output.g.data.zero_()  # no version of PyTorch's changes by .data
     model.decoder.output.bias.data.zero_()
-    found = search(model.step, model.start(SOURCE), 1)
+    found = search(model.step, model.start(SOURCE), 1, **MARKS)
     uniform = torch.full_like(found.log_probs, 1 / 5)  # over the five tokens
     close(found.log_probs.exp(), uniform)
 
@@ -467,7 +469,7 @@ def test_layers_whose_inputs_have_dropout_start_with_smaller_weights():
 
 def test_the_papers_sizes_are_the_defaults():
     with torch.device("meta"):
-        model = ConvS2S(9, 9)
+        model = ConvS2S(9, 9, pad=0)
     blocks = [*model.encoder.blocks, *(layer.block for layer in model.decoder.layers)]
     assert [block.convolution.weight.shape for block in blocks] == [
         (1024, 512 * 3)
@@ -483,7 +485,7 @@ def test_the_variance_of_a_deep_stack_neither_vanishes_nor_explodes():
     torch.manual_seed(0)
     blocks = [GatedConvolution(64, 3, dropout=0.0) for _ in range(20)]
     encoder = ConvS2SEncoder(
-        50, 64, LearnedPositionalEncoding(20, 64), blocks, dropout=0.0
+        50, 64, LearnedPositionalEncoding(20, 64), blocks, dropout=0.0, pad=0
     )
     states, embedded, _ = encoder(torch.randint(4, 50, (16, 20)))
     assert 0.2 < states.std() / embedded.std() < 2
@@ -531,6 +533,7 @@ def test_layers_that_do_not_fit_each_other_or_the_embeddings_are_errors():
             3,
             LearnedPositionalEncoding(9, 3),
             [GatedConvolution(4, 3), GatedConvolution(8, 3)],
+            pad=0,
         )
     with pytest.raises(
         ValueError, match=r"layers of one size, but there are 2, of sizes \[4, 8\]"
@@ -575,7 +578,7 @@ def test_beyond_the_table_of_positions_is_an_error_on_both_sides(model):
     with pytest.raises(
         ValueError, match="positions 16 to 16 are asked for, but the table has 16"
     ):
-        greedy(model.step, model.start(SOURCE), 17)
+        greedy(model.step, model.start(SOURCE), 17, **MARKS)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -586,7 +589,7 @@ def test_a_target_for_other_sentences_is_an_error(model):
 
 def test_an_encoder_of_another_size_is_an_error(model):
     other = ConvS2SEncoder(
-        11, 6, LearnedPositionalEncoding(16, 6), [GatedConvolution(4, 3)]
+        11, 6, LearnedPositionalEncoding(16, 6), [GatedConvolution(4, 3)], pad=0
     )
     with pytest.raises(ValueError, match="source has 6 features, but 3"):
         model.decoder.start(*other(SOURCE))

@@ -25,7 +25,7 @@ from companion.models import (
     LanguageModel,
     TransformerEncoderLayer,
 )
-from tests.tiny import close, spread
+from tests.tiny import MARKS, close, spread
 
 TOKENS = torch.randint(1, 11, (2, 7), generator=torch.Generator().manual_seed(0))
 
@@ -175,7 +175,7 @@ def test_a_step_computes_one_position(request, reader):
 
 
 def test_greedy_search_takes_the_most_probable_token_after_the_prompt(reader):
-    found = greedy(reader.step, reader.start(TOKENS), 6).tokens
+    found = greedy(reader.step, reader.start(TOKENS), 6, **MARKS).tokens
     for prompt, tokens in zip(TOKENS, found, strict=True):
         text = [*prompt.tolist(), BOS]
         for token in tokens.tolist():
@@ -189,11 +189,13 @@ def test_greedy_search_takes_the_most_probable_token_after_the_prompt(reader):
 def test_every_search_generates_and_scores_by_the_model(reader):
     generator = torch.Generator().manual_seed(0)
     found = [
-        greedy(reader.step, reader.start(TOKENS[:, :0]), 5),
-        sample(reader.step, reader.start(TOKENS[:, :0]), 5, generator=generator),
+        greedy(reader.step, reader.start(TOKENS[:, :0]), 5, **MARKS),
+        sample(
+            reader.step, reader.start(TOKENS[:, :0]), 5, generator=generator, **MARKS
+        ),
         map_state(
             lambda x: x[:, 0],
-            beam_search(reader.step, reader.start(TOKENS[:, :0]), 5, 3),
+            beam_search(reader.step, reader.start(TOKENS[:, :0]), 5, 3, **MARKS),
         ),
     ]
     for hypotheses in found:
@@ -220,13 +222,6 @@ def test_a_step_leaves_the_given_state_as_it_is(reader):
                 assert torch.equal(x, y)
             assert not torch.equal(first.logits, other.logits)
             state = first.state
-
-
-def test_a_prompt_with_padding_is_an_error_that_names_the_rows(reader):
-    with pytest.raises(
-        ValueError, match=r"one length, but the rows \[1\] contain padding"
-    ):
-        reader.start(torch.tensor([[5, 6], [7, 0]]))
 
 
 @pytest.mark.usefixtures("unchecked")

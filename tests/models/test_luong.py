@@ -124,7 +124,7 @@ def _concatenated(one, two):
 def test_any_number_of_layers(layers):
     model = spread(
         EncoderDecoder(
-            luong.LuongEncoder(11, 3, HIDDEN, layers),
+            luong.LuongEncoder(11, 3, HIDDEN, layers, pad=0),
             luong.InputFeedingDecoder(5, 3, HIDDEN, Concat(HIDDEN, HIDDEN, 7), layers),
         )
     )
@@ -140,7 +140,7 @@ def test_any_number_of_layers(layers):
 @pytest.mark.parametrize("attentional", [1, 3, 9])
 def test_any_attentional_size(kind, attentional):
     decoder = kind(5, 3, HIDDEN, Dot(), attentional_size=attentional)
-    model = spread(EncoderDecoder(luong.LuongEncoder(11, 3, HIDDEN), decoder))
+    model = spread(EncoderDecoder(luong.LuongEncoder(11, 3, HIDDEN, pad=0), decoder))
     assert model.start(SOURCE).attentional.shape == (len(SOURCE), attentional)
     attend = luong_2015.global_weights(luong_2015.dot_score)
     feeding = kind is luong.InputFeedingDecoder
@@ -186,13 +186,13 @@ def test_encoder_and_decoder_of_different_depth_are_an_error():
     with pytest.raises(
         ValueError, match=r"\(3, 2, 4\).* not of 3 layers with 4 features"
     ):
-        decoder.start(*luong.LuongEncoder(11, 3, HIDDEN)(SOURCE))
+        decoder.start(*luong.LuongEncoder(11, 3, HIDDEN, pad=0)(SOURCE))
 
 
 def test_states_of_another_size_are_an_error():
     decoder = luong.LuongDecoder(5, 3, HIDDEN, Dot())
     with pytest.raises(ValueError, match="source has 6 features, but 4"):
-        decoder.start(*luong.LuongEncoder(11, 3, 6)(SOURCE))
+        decoder.start(*luong.LuongEncoder(11, 3, 6, pad=0)(SOURCE))
 
 
 def test_bad_sizes_are_errors():

@@ -93,7 +93,7 @@ def test_half_of_a_hidden_size_that_is_odd_is_an_error_unless_the_maxout_size_is
 
 
 def test_cho_can_be_given_a_gru_that_resets_before_the_matrix():
-    encoder = spread(ChoEncoder(11, 3, 4, gru=ResetBeforeGRU))
+    encoder = spread(ChoEncoder(11, 3, 4, gru=ResetBeforeGRU, pad=0))
     decoder = spread(ChoDecoder(5, 3, 6, 4, gru=ResetBeforeGRU))
     state, logits = decoder.start(*encoder(SOURCE)), []
     forced = decoder(TARGET, state)
@@ -119,7 +119,7 @@ def test_reversal_is_the_only_difference_of_the_two_encoders():
     forwards, backwards = lstm(), sutskever()
     backwards.load_state_dict(forwards.state_dict())
     for found, expected in zip(
-        backwards.encoder(SOURCE), forwards.encoder(reverse(SOURCE)), strict=True
+        backwards.encoder(SOURCE), forwards.encoder(reverse(SOURCE, pad=0)), strict=True
     ):
         assert torch.equal(found, expected)
     assert not torch.allclose(backwards(SOURCE, TARGET), forwards(SOURCE, TARGET))
@@ -140,7 +140,7 @@ def test_every_layer_of_the_decoder_starts_from_the_encoders_final_state():
 def test_any_number_of_layers(layers):
     torch.manual_seed(0)
     model = EncoderDecoder(
-        SutskeverEncoder(11, 3, 4, layers), SutskeverDecoder(5, 3, 4, layers)
+        SutskeverEncoder(11, 3, 4, layers, pad=0), SutskeverDecoder(5, 3, 4, layers)
     ).double()
     expected = sutskever_2014.logits(
         scalars.values(model), SOURCE[1, :2].tolist(), TARGET[1].tolist()
@@ -151,7 +151,7 @@ def test_any_number_of_layers(layers):
 def test_an_lstm_of_one_layer_has_dropout_on_its_embeddings_alone():
     torch.manual_seed(0)
     encoder = SutskeverEncoder(
-        11, 8, 4, layers=1, dropout=0.5
+        11, 8, 4, layers=1, dropout=0.5, pad=0
     )  # a warning of PyTorch's would fail the test
     assert not torch.allclose(encoder(SOURCE)[0], encoder(SOURCE)[0])
 
@@ -159,7 +159,7 @@ def test_an_lstm_of_one_layer_has_dropout_on_its_embeddings_alone():
 def test_dropout_is_between_the_layers_too():
     torch.manual_seed(0)
     encoder, decoder = (
-        LSTMEncoder(11, 8, 4, dropout=0.5),
+        LSTMEncoder(11, 8, 4, dropout=0.5, pad=0),
         SutskeverDecoder(5, 8, 4, dropout=0.5),
     )
     for module in (encoder, decoder):
@@ -245,7 +245,7 @@ def test_tokens_that_are_no_integers_are_an_error(build):
 def test_dropout_is_in_training_only():
     torch.manual_seed(0)
     encoder, decoder = (
-        ChoEncoder(11, 8, 4, dropout=0.5),
+        ChoEncoder(11, 8, 4, dropout=0.5, pad=0),
         ChoDecoder(5, 8, 6, 4, dropout=0.5),
     )
     state = decoder.start(*encoder(SOURCE))
@@ -261,8 +261,8 @@ def test_dropout_is_in_training_only():
 @pytest.mark.usefixtures("unchecked")
 def test_tokens_of_log_prob_may_be_integers_of_32_bits():
     model = MODELS["transformer"]()
-    found = model.log_prob(SOURCE.int(), WHOLE.int())
-    torch.testing.assert_close(found, model.log_prob(SOURCE, WHOLE))
+    found = model.log_prob(SOURCE.int(), WHOLE.int(), pad=0)
+    torch.testing.assert_close(found, model.log_prob(SOURCE, WHOLE, pad=0))
 
 
 @pytest.mark.parametrize(("build", "logits"), PAIRS)
@@ -270,7 +270,7 @@ def test_log_prob_is_that_of_the_product_of_the_probabilities_of_the_tokens(
     build, logits
 ):
     model = build()
-    found = model.log_prob(SOURCE, WHOLE)
+    found = model.log_prob(SOURCE, WHOLE, pad=0)
     for row, (source, target) in enumerate(
         zip(sentences(SOURCE), sentences(WHOLE), strict=True)
     ):
@@ -293,16 +293,16 @@ def test_the_probabilities_of_all_sentences_sum_to_one(build):
         words for words in searches.all_sentences(TARGET_WORDS, 4) if 0 not in words
     ]
     targets = torch.tensor([[1, *words, *[0] * (4 - len(words))] for words in space])
-    log_probs = model.log_prob(SOURCE[:1].expand(len(space), -1), targets)
+    log_probs = model.log_prob(SOURCE[:1].expand(len(space), -1), targets, pad=0)
     assert log_probs.exp().sum().item() == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("build", [bahdanau, cho, lstm, sutskever])
 def test_padding_changes_neither_log_prob_nor_its_gradient(build):
     model = build()
-    found = model.log_prob(SOURCE, WHOLE)
+    found = model.log_prob(SOURCE, WHOLE, pad=0)
     padded = model.log_prob(
-        nn.functional.pad(SOURCE, (0, 2)), nn.functional.pad(WHOLE, (0, 3))
+        nn.functional.pad(SOURCE, (0, 2)), nn.functional.pad(WHOLE, (0, 3)), pad=0
     )
     close(padded, found)
     parameters = list(model.parameters())
@@ -316,7 +316,7 @@ def test_log_prob_is_summed_in_32_bits(how):
     # not LSTMs, which oneDNN lacks in bfloat16 on older processors
     model = cho().to(torch.float32 if how == "autocast" else torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
-        found = model.log_prob(SOURCE, WHOLE)
+        found = model.log_prob(SOURCE, WHOLE, pad=0)
         logits = model(SOURCE, WHOLE[:, :-1])
     assert logits.dtype == torch.bfloat16
     assert found.dtype == torch.float32
@@ -330,17 +330,26 @@ def test_log_prob_is_summed_in_32_bits(how):
     ("target", "message"),
     [
         (WHOLE[:2], "3 sources and 2 targets do not make pairs"),
-        (WHOLE[:, :1], r"\(3, 1\) the rows \[0, 1, 2\] are not <bos> \(1\), tokens"),
+        (WHOLE[:, :1], r"\(3, 1\) the rows \[0, 1, 2\] are not two tokens or more"),
         (WHOLE[:, :0], r"\(3, 0\) the rows \[0, 1, 2\]"),
         (WHOLE * torch.tensor([[1], [0], [1]]), r"\(3, 5\) the rows \[1\]"),
         (WHOLE * (torch.arange(5) != 2), r"\(3, 5\) the rows \[0\]"),
         (WHOLE * (torch.arange(5) < 1), r"\(3, 5\) the rows \[0, 1, 2\]"),
-        (WHOLE[:, 1:], r"\(3, 4\) the rows \[0, 1, 2\]"),
     ],
 )
 def test_a_target_that_is_not_whole_has_no_log_prob(target, message):
     with pytest.raises(ValueError, match=message):
-        sutskever().log_prob(SOURCE, target)
+        sutskever().log_prob(SOURCE, target, pad=0)
+
+
+def test_without_padding_every_token_after_the_first_counts():
+    model = sutskever()
+    target = torch.tensor([[0, 4, 0], [0, 0, 0], [3, 0, 1]])
+    logits = model(SOURCE, target[:, :-1])
+    expected = logits.log_softmax(-1).gather(-1, target[:, 1:, None]).sum((1, 2))
+    close(model.log_prob(SOURCE, target), expected)
+    with pytest.raises(ValueError, match=r"the rows \[0, 1, 2\] are not two tokens"):
+        model.log_prob(SOURCE, target[:, :1])
 
 
 # The sizes of the best-known tutorials on Multi30k (bentrevett/pytorch-seq2seq, notebooks 1 to 3)
@@ -355,14 +364,14 @@ def parameters(*modules):
 
 def test_the_lstm_has_the_tutorials_number_of_parameters():
     with torch.device("meta"):
-        encoder = SutskeverEncoder(GERMAN, EMBEDDING, HIDDEN)
+        encoder = SutskeverEncoder(GERMAN, EMBEDDING, HIDDEN, pad=0)
         decoder = SutskeverDecoder(ENGLISH, EMBEDDING, HIDDEN)
     assert parameters(encoder, decoder) == 13_898_501
 
 
 def test_the_gru_differs_from_the_tutorial_in_v_and_in_the_deep_output_alone():
     with torch.device("meta"):
-        encoder = ChoEncoder(GERMAN, EMBEDDING, HIDDEN)
+        encoder = ChoEncoder(GERMAN, EMBEDDING, HIDDEN, pad=0)
         decoder = ChoDecoder(ENGLISH, EMBEDDING, HIDDEN, context_size=HIDDEN)
         theirs = nn.Linear(
             EMBEDDING + HIDDEN + HIDDEN, ENGLISH
@@ -373,7 +382,7 @@ def test_the_gru_differs_from_the_tutorial_in_v_and_in_the_deep_output_alone():
 
 def test_bahdanau_differs_from_the_tutorial_in_start_score_and_output_alone():
     with torch.device("meta"):
-        encoder = BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN)
+        encoder = BahdanauEncoder(GERMAN, EMBEDDING, HIDDEN, pad=0)
         attention = Additive(HIDDEN, 2 * HIDDEN, HIDDEN)
         decoder = BahdanauDecoder(ENGLISH, EMBEDDING, HIDDEN, 2 * HIDDEN, attention)
         theirs = [
@@ -399,7 +408,7 @@ def test_bahdanau_differs_from_the_tutorial_in_start_score_and_output_alone():
     ("build", "name"),
     [
         (lambda: BahdanauEncoder(11, 3, 0), "hidden_size"),
-        (lambda: BahdanauEncoder(11, 0, 5), "embedding_size"),
+        (lambda: BahdanauEncoder(11, 0, 5, pad=0), "embedding_size"),
         (lambda: ChoEncoder(11, 3, 0), "hidden_size"),
         (lambda: ChoDecoder(11, 3, 4, 0), "context_size"),
     ],

@@ -16,7 +16,7 @@ from companion.models import (
     to_hard_attention,
 )
 from tests.reference import bahdanau_2015, scalars, xu_2015
-from tests.tiny import SOURCE, TARGET, captioner, close, sentences, spread
+from tests.tiny import MARKS, SOURCE, TARGET, captioner, close, sentences, spread
 
 WORDS, EMBEDDING, HIDDEN, SIZE = 5, 3, 4, 6
 
@@ -190,7 +190,10 @@ def test_at_evaluation_steps_equal_teacher_forcing_and_searches_agree(make):
         logits.append(step.logits)
         assert step.weights.sum(-1).tolist() == [1, 1, 1]
     close(torch.stack(logits, 1), model(TARGET, start))
-    best, one = greedy(model.step, start, 6), beam_search(model.step, start, 6, 1)
+    best, one = (
+        greedy(model.step, start, 6, **MARKS),
+        beam_search(model.step, start, 6, 1, **MARKS),
+    )
     assert torch.equal(best.tokens, one.tokens[:, 0])
     assert ((best.weights == 0) | (best.weights == 1)).all()
 
@@ -255,7 +258,7 @@ def test_an_encoder_decoder_takes_images():
     target = torch.tensor([[1, 3, 2], [1, 4, 2]])
     log_probs = model(images(), target[:, :-1]).log_softmax(-1)
     expected = log_probs.gather(-1, target[:, 1:, None]).squeeze(-1).sum(1)
-    close(model.log_prob(images(), target), expected)
+    close(model.log_prob(images(), target, pad=0), expected)
 
 
 @pytest.mark.usefixtures("unchecked")

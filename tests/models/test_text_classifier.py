@@ -27,12 +27,12 @@ from tests.tiny import close, spread
 
 TEXTS = torch.tensor([[4, 7, 5, 6], [9, 0, 0, 0], [8, 8, 4, 0]])
 ENCODERS = {
-    "words": lambda: WordEncoder(11, 6),
-    "gru": lambda: GRUEncoder(11, 5, 6),
-    "both ways": lambda: BahdanauEncoder(11, 5, 3),
-    "attention": lambda: SelfAttentionEncoder(11, 6, 2),
+    "words": lambda: WordEncoder(11, 6, pad=0),
+    "gru": lambda: GRUEncoder(11, 5, 6, pad=0),
+    "both ways": lambda: BahdanauEncoder(11, 5, 3, pad=0),
+    "attention": lambda: SelfAttentionEncoder(11, 6, 2, pad=0),
     "attention, positions": lambda: SelfAttentionEncoder(
-        11, 6, 3, POSITIONS["appended"]()
+        11, 6, 3, POSITIONS["appended"](), pad=0
     ),
 }
 POSITIONS = {
@@ -65,7 +65,7 @@ def test_other_texts_and_padding_change_nothing(encoder, pooling):
 
 
 def test_the_mean_of_word_vectors_is_a_bag_of_words():
-    model = spread(Classifier(WordEncoder(11, 6), mean_pooling, 6, classes=2))
+    model = spread(Classifier(WordEncoder(11, 6, pad=0), mean_pooling, 6, classes=2))
     close(model(TEXTS[:1]), model(TEXTS[:1, [2, 0, 3, 1]]))
     parameters = scalars.values(model)
     vectors = [
@@ -76,7 +76,7 @@ def test_the_mean_of_word_vectors_is_a_bag_of_words():
 
 
 def test_a_recurrent_state_depends_on_the_words_so_far():
-    encoder = spread(GRUEncoder(11, 5, 6))
+    encoder = spread(GRUEncoder(11, 5, 6, pad=0))
     states, mask = encoder(TEXTS)
     parameters, embedding = scalars.values(encoder.rnn), encoder.embedding.weight
     for row, text in enumerate(TEXTS):
@@ -92,7 +92,7 @@ def test_a_recurrent_state_depends_on_the_words_so_far():
 def test_self_attention_depends_on_word_order_only_with_positions():
     order = [2, 0, 3, 1]
     model = spread(
-        Classifier(SelfAttentionEncoder(11, 6, 2), mean_pooling, 6, classes=2)
+        Classifier(SelfAttentionEncoder(11, 6, 2, pad=0), mean_pooling, 6, classes=2)
     )
     close(model(TEXTS[:1]), model(TEXTS[:1, order]))
     states, _ = model.encoder(TEXTS[:1])
@@ -100,7 +100,10 @@ def test_self_attention_depends_on_word_order_only_with_positions():
     for position in POSITIONS.values():
         model = spread(
             Classifier(
-                SelfAttentionEncoder(11, 6, 2, position()), mean_pooling, 6, classes=2
+                SelfAttentionEncoder(11, 6, 2, position(), pad=0),
+                mean_pooling,
+                6,
+                classes=2,
             )
         )
         assert (model(TEXTS[:1]) - model(TEXTS[:1, order])).abs().min() > 1e-3
@@ -108,7 +111,7 @@ def test_self_attention_depends_on_word_order_only_with_positions():
 
 @pytest.mark.parametrize("position", [None, *POSITIONS])
 def test_self_attention_has_gradients_everywhere_but_at_padding(position):
-    encoder = SelfAttentionEncoder(11, 6, 2, position and POSITIONS[position]())
+    encoder = SelfAttentionEncoder(11, 6, 2, position and POSITIONS[position](), pad=0)
     model = spread(Classifier(encoder, mean_pooling, 6, classes=2))
     model(TEXTS[1:]).square().sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
@@ -120,14 +123,16 @@ def test_self_attention_has_gradients_everywhere_but_at_padding(position):
 
 @pytest.mark.usefixtures("unchecked")
 def test_positions_that_change_the_size_are_an_error():
-    encoder = SelfAttentionEncoder(11, 6, 2, ConcatenatedPositionalEncoding(5))
+    encoder = SelfAttentionEncoder(11, 6, 2, ConcatenatedPositionalEncoding(5), pad=0)
     with pytest.raises(ValueError, match="11 features, but 6 were announced"):
         encoder(TEXTS)
 
 
 def test_dropout_applies_to_the_pooled_vector_in_training_only():
     model = spread(
-        Classifier(WordEncoder(11, 600), mean_pooling, 600, classes=600, dropout=0.25)
+        Classifier(
+            WordEncoder(11, 600, pad=0), mean_pooling, 600, classes=600, dropout=0.25
+        )
     )
     model.W.weight.data, model.W.bias.data = (
         torch.eye(600).double(),
@@ -144,11 +149,13 @@ def test_dropout_applies_to_the_pooled_vector_in_training_only():
 @pytest.mark.parametrize("dropout", [-0.1, 1.5])
 def test_a_dropout_that_is_no_probability_is_an_error(dropout):
     with pytest.raises(ValueError, match=f"got {dropout}"):
-        Classifier(WordEncoder(11, 6), mean_pooling, 6, classes=2, dropout=dropout)
+        Classifier(
+            WordEncoder(11, 6, pad=0), mean_pooling, 6, classes=2, dropout=dropout
+        )
 
 
 def test_a_pooling_with_parameters_is_trained_with_the_model():
-    model = Classifier(WordEncoder(11, 6), POOLINGS["attention"](), 6, classes=2)
+    model = Classifier(WordEncoder(11, 6, pad=0), POOLINGS["attention"](), 6, classes=2)
     model(TEXTS).sum().backward()
     assert model.pooling.query.grad.abs().sum() > 0
     assert "pooling.query" in dict(model.named_parameters())
@@ -163,11 +170,11 @@ def test_an_empty_text_is_an_error(encoder):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: Classifier(WordEncoder(11, 6), mean_pooling, 6, classes=0),
-        lambda: Classifier(WordEncoder(11, 6), mean_pooling, 0, classes=2),
+        lambda: Classifier(WordEncoder(11, 6, pad=0), mean_pooling, 6, classes=0),
+        lambda: Classifier(WordEncoder(11, 6, pad=0), mean_pooling, 0, classes=2),
         lambda: GRUEncoder(11, 5, 0),
         lambda: WordEncoder(11, 0),
-        lambda: SelfAttentionEncoder(11, 0, 2),
+        lambda: SelfAttentionEncoder(11, 0, 2, pad=0),
         lambda: SelfAttentionEncoder(11, 6, 0),
     ],
 )
@@ -206,7 +213,7 @@ def test_texts_of_another_shape_or_dtype_are_errors(encoder):
 
 
 def test_word_vectors_can_be_of_another_class():
-    encoder = WordEncoder(11, 6, ScaledEmbedding)
+    encoder = WordEncoder(11, 6, ScaledEmbedding, pad=0)
     torch.testing.assert_close(
         encoder(TEXTS)[0],
         encoder.embedding.weight[TEXTS] * 6**0.5 * (TEXTS > 0)[..., None],
@@ -214,7 +221,7 @@ def test_word_vectors_can_be_of_another_class():
 
 
 def test_a_pooled_vector_of_another_size_is_an_error():
-    model = Classifier(WordEncoder(11, 6), mean_pooling, 5, classes=2)
+    model = Classifier(WordEncoder(11, 6, pad=0), mean_pooling, 5, classes=2)
     message = "the pooled vector has 6 features, but 5 were announced"
     with pytest.raises(ValueError, match=message):
         model(TEXTS)

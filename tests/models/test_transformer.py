@@ -49,7 +49,7 @@ from companion.models import (
 )
 from tests.attention.test_multihead import INSIDE, pairs
 from tests.reference import scalars, vaswani_2017
-from tests.tiny import MODELS, SOURCE, TARGET, close, sentences, spread
+from tests.tiny import MARKS, MODELS, SOURCE, TARGET, close, sentences, spread
 
 SIZE, HEADS, HIDDEN = 12, 3, 7
 SIZES = {"d_model": SIZE, "heads": HEADS, "d_ff": HIDDEN}
@@ -69,10 +69,18 @@ def stack(
         return layer(**SIZES, dropout=dropout, attention=attention(), residual=residual)
 
     encoder = TransformerEncoder(
-        11, [build(TransformerEncoderLayer) for _ in range(layers)], dropout, position()
+        11,
+        [build(TransformerEncoderLayer) for _ in range(layers)],
+        dropout,
+        position(),
+        pad=0,
     )
     decoder = TransformerDecoder(
-        11, [build(TransformerDecoderLayer) for _ in range(layers)], dropout, position()
+        11,
+        [build(TransformerDecoderLayer) for _ in range(layers)],
+        dropout,
+        position(),
+        pad=0,
     )
     return spread(EncoderDecoder(encoder, decoder))
 
@@ -97,7 +105,7 @@ def test_the_model_equals_the_papers_equations():
 
 def test_the_base_model_has_the_number_of_parameters_of_the_formula():
     with torch.device("meta"):
-        model = Transformer(37000, 37000)
+        model = Transformer(37000, 37000, pad=0)
     share_embeddings(model)
     d, d_ff = 512, 2048
     attention, feed_forward, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
@@ -115,7 +123,7 @@ def test_the_base_model_has_the_number_of_parameters_of_the_formula():
 
 def test_initial_embeddings_and_logits_have_a_variance_near_one():
     torch.manual_seed(0)
-    model = Transformer(500, 500, layers=1).eval()
+    model = Transformer(500, 500, layers=1, pad=0).eval()
     tokens = torch.randint(4, 500, (8, 16))
     assert model.encoder.embedding(tokens).std().item() == pytest.approx(1, rel=0.02)
     assert model.decoder.embedding.weight.std().item() == pytest.approx(
@@ -278,7 +286,7 @@ def test_a_step_computes_one_token_and_keeps_the_keys_of_all():
         )
     model.decoder.output = nn.Linear(SIZE, 11).double()
     model.decoder.output.bias.data[2] = -1e9  # never <eos>
-    found = greedy(model.step, model.start(SOURCE), 50)
+    found = greedy(model.step, model.start(SOURCE), 50, **MARKS)
     assert found.tokens.shape == (3, 50)
     assert set(lengths) == {(3, 1, SIZE)}
     state = model.start(SOURCE)
@@ -433,7 +441,7 @@ def test_copies_and_checkpoints_keep_the_ties(shared, tmp_path):
 
 def test_vocabularies_of_different_sizes_cannot_be_shared():
     with pytest.raises(ValueError, match=r"\(11, 12\) and \(9, 12\) cannot be shared"):
-        share_embeddings(Transformer(11, 9, SIZE, HEADS, HIDDEN, 1))
+        share_embeddings(Transformer(11, 9, SIZE, HEADS, HIDDEN, 1, pad=0))
 
 
 # Dropout
@@ -527,6 +535,7 @@ def test_each_layer_may_have_another_attention():
                 for a in inside
             ],
             0.0,
+            pad=0,
         )
     )
     with record_weights(model) as maps:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attention_course.data.vocabulary import (
     BOS,
     EOS,
+    MARKS,
     PAD,
     SPECIAL,
     UNK,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOS",
     "EOS",
+    "MARKS",
     "PAD",
     "SPECIAL",
     "UNK",

@@ -10,6 +10,8 @@ from torch import Tensor
 
 #: The ids of padding, of the start and the end of a sentence, and of unknown tokens.
 PAD, BOS, EOS, UNK = range(4)
+#: What the searches of :mod:`companion.decoding` need to know: ``greedy(…, **MARKS)``.
+MARKS = {"bos": BOS, "eos": EOS, "pad": PAD}
 #: The special tokens, in the order of their ids.
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 

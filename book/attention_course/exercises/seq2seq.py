@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attention_course.data.vocabulary import PAD
 from attention_course.exercises.exercise import Exercise, Inputs, normal
 from attention_course.exercises.search import BEAM_STEP, NUCLEUS, SCORE
 from companion.layers import recurrent
@@ -27,7 +28,7 @@ def _reverse_except(tokens: Tensor, first: bool) -> Tensor:
 _TOKENS = [[7, 5, 9, 2, 0, 0, 0], [4, 11, 8, 3, 6, 2, 0], [10, 2, 0, 0, 0, 0, 0]]
 REVERSE = Exercise(
     inputs={"tokens": torch.tensor(_TOKENS)},
-    solution=recurrent.reverse,
+    solution=lambda tokens: recurrent.reverse(tokens, PAD),
     mistakes={
         "The padding is reversed, too, and precedes the words: it must stay at the end.": (
             lambda t: t.flip(1)
@@ -36,7 +37,7 @@ REVERSE = Exercise(
             t.flip(0)
         ),
         "The order of the sentences is reversed, too: reverse the words only.": lambda t: (
-            recurrent.reverse(t.flip(0))
+            recurrent.reverse(t.flip(0), PAD)
         ),
         "Both axes are reversed: reverse the words of each sentence only.": lambda t: (
             t.flip(0, 1)
@@ -61,10 +62,10 @@ REVERSE = Exercise(
             t.sort(1, descending=True).values
         ),
         "Padding comes first and the last word is lost: position j gets the word at length − 1 − j.": (
-            lambda t: functional.pad(recurrent.reverse(t), (1, -1))
+            lambda t: functional.pad(recurrent.reverse(t, PAD), (1, -1))
         ),
         "The padding at the end is cut off: the shape must stay the same.": lambda t: (
-            recurrent.reverse(t)[:, :6]
+            recurrent.reverse(t, PAD)[:, :6]
         ),
     },
     hints={

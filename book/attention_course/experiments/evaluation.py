@@ -79,8 +79,8 @@ def translate_test(model: Any, corpus: Corpus, search: Search) -> list[str]:
 def best_of_beam(width: int, length_penalty: float) -> Search:
     """A beam search that returns the best sentence only."""
 
-    def search(step: Any, state: Any, max_length: int) -> Hypotheses:
-        found = beam_search(step, state, max_length, width, length_penalty)
+    def search(step: Any, state: Any, max_length: int, **marks: Any) -> Hypotheses:
+        found = beam_search(step, state, max_length, width, length_penalty, **marks)
         return map_state(lambda tensor: tensor[:, 0], found)
 
     return search

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from torch import nn
 
+from attention_course.data.vocabulary import PAD
 from companion.attention.pooling import AttentionPooling, mean_pooling
 from companion.attention.scores import HiddenDot
 from companion.layers.positional_encoding import ConcatenatedPositionalEncoding
@@ -34,13 +35,15 @@ def build_attention_positions(words: int, arguments: Namespace) -> Classifier:
 def build_hierarchical_attention(words: int, arguments: Namespace) -> Classifier:
     """Yang's model: GRUs over words and sentences, with attention pooling of both."""
     size = arguments.size
-    return HierarchicalAttention(words, size, size, 2, arguments.dropout)
+    return HierarchicalAttention(words, size, size, 2, arguments.dropout, pad=PAD)
 
 
 def build_hierarchical_mean(words: int, arguments: Namespace) -> Classifier:
     """The same with means in place of attention pooling."""
     size = arguments.size
-    encoder = HierarchicalEncoder(_read_words(words, arguments), mean_pooling, size)
+    encoder = HierarchicalEncoder(
+        _read_words(words, arguments), mean_pooling, size, pad=PAD
+    )
     return Classifier(encoder, mean_pooling, size, 2, arguments.dropout)
 
 
@@ -56,7 +59,7 @@ def build_flat_attention(words: int, arguments: Namespace) -> Classifier:
 def build_bag(words: int, arguments: Namespace) -> Classifier:
     """The mean of the word vectors, and nothing else."""
     return Classifier(
-        WordEncoder(words, arguments.size),
+        WordEncoder(words, arguments.size, pad=PAD),
         mean_pooling,
         arguments.size,
         2,
@@ -65,11 +68,13 @@ def build_bag(words: int, arguments: Namespace) -> Classifier:
 
 
 def _read_words(words: int, arguments: Namespace) -> BahdanauEncoder:
-    return BahdanauEncoder(words, arguments.size, arguments.size // 2)
+    return BahdanauEncoder(words, arguments.size, arguments.size // 2, pad=PAD)
 
 
 def _classifier(words: int, position: nn.Module, arguments: Namespace) -> Classifier:
-    encoder = SelfAttentionEncoder(words, arguments.size, arguments.heads, position)
+    encoder = SelfAttentionEncoder(
+        words, arguments.size, arguments.heads, position, pad=PAD
+    )
     return Classifier(encoder, mean_pooling, arguments.size, 2, arguments.dropout)
 
 

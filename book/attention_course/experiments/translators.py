@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+from attention_course.data.vocabulary import PAD
 from attention_course.experiments.arguments import count
 from attention_course.experiments.command_line import add_models
 from companion.attention.additive import Additive
@@ -36,7 +37,7 @@ def build_gru(
     embedding, hidden = arguments.embedding, arguments.hidden
     dropout = arguments.dropout
     return EncoderDecoder(
-        ChoEncoder(source_vocabulary, embedding, hidden, dropout),
+        ChoEncoder(source_vocabulary, embedding, hidden, dropout, pad=PAD),
         ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
     )
 
@@ -47,7 +48,7 @@ def build_lstm(
     """Sutskever's deep LSTM, which reads the source in reverse, without attention."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
     return EncoderDecoder(
-        SutskeverEncoder(source_vocabulary, *sizes),
+        SutskeverEncoder(source_vocabulary, *sizes, pad=PAD),
         SutskeverDecoder(target_vocabulary, *sizes),
     )
 
@@ -60,7 +61,7 @@ def build_bahdanau(
     dropout = arguments.dropout
     attention = Additive(hidden, 2 * hidden, hidden)
     return EncoderDecoder(
-        BahdanauEncoder(source_vocabulary, embedding, hidden, dropout),
+        BahdanauEncoder(source_vocabulary, embedding, hidden, dropout, pad=PAD),
         BahdanauDecoder(
             target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout
         ),
@@ -103,7 +104,8 @@ def _luong(
         target_vocabulary, embedding, hidden, attention, layers, dropout
     )
     return EncoderDecoder(
-        LuongEncoder(source_vocabulary, embedding, hidden, layers, dropout), decoder
+        LuongEncoder(source_vocabulary, embedding, hidden, layers, dropout, pad=PAD),
+        decoder,
     )
 
 
@@ -118,7 +120,7 @@ def build_transformer(
         arguments.layers,
         arguments.dropout,
     )
-    return Transformer(source_vocabulary, target_vocabulary, *sizes)
+    return Transformer(source_vocabulary, target_vocabulary, *sizes, pad=PAD)
 
 
 def build_transformer_pre_norm(
@@ -133,11 +135,13 @@ def build_transformer_pre_norm(
             source_vocabulary,
             [TransformerEncoderLayer(*options) for _ in depth],
             dropout,
+            pad=PAD,
         ),
         TransformerDecoder(
             target_vocabulary,
             [TransformerDecoderLayer(*options) for _ in depth],
             dropout,
+            pad=PAD,
         ),
     )
 
@@ -153,7 +157,7 @@ def build_convs2s(
         arguments.width,
         arguments.dropout,
     )
-    return ConvS2S(source_vocabulary, target_vocabulary, *sizes)
+    return ConvS2S(source_vocabulary, target_vocabulary, *sizes, pad=PAD)
 
 
 def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:

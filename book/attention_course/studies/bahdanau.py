@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from attention_course.data import numbers
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.translation import TranslationTask
@@ -74,7 +75,7 @@ def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     encoder = FixedVectorEncoder if model == "without attention" else BahdanauEncoder
     decoder = _DECODERS.get(model, BahdanauDecoder)
     return EncoderDecoder(
-        encoder(len(task.source), _EMBEDDING, _HIDDEN),
+        encoder(len(task.source), _EMBEDDING, _HIDDEN, pad=PAD),
         decoder(len(task.target), _EMBEDDING, _HIDDEN, _SOURCE, attention),
     )
 

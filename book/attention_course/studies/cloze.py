@@ -22,6 +22,7 @@ from attention_course.data.facts import (
     split,
     widespread,
 )
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.cloze import Cloze
 from companion.models.attention_readers import (
@@ -97,7 +98,7 @@ def build(reader: str, task: Cloze, seed: int = 0) -> Reader:
     """
     check_choice("reader", reader, READERS)
     torch.manual_seed(seed)
-    return READERS[reader](len(task.words), embedding_size=32, size=64)
+    return READERS[reader](len(task.words), embedding_size=32, size=64, pad=PAD)
 
 
 def measure(

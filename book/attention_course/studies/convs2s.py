@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.number_translation import LENGTH_RANGES, short_numbers
 from attention_course.tasks.translation import TranslationTask
@@ -74,7 +75,7 @@ def build(
         for number in range(1, decoder_layers + 1)
     ]
     return EncoderDecoder(
-        ConvS2SEncoder(source, dim, encoder_positions, blocks, 0.0),
+        ConvS2SEncoder(source, dim, encoder_positions, blocks, 0.0, pad=PAD),
         ConvS2SDecoder(target, dim, decoder_positions, layers, 0.0),
     )
 
@@ -112,7 +113,7 @@ def luong(task: TranslationTask, hidden: int, seed: int = 0) -> EncoderDecoder:
     torch.manual_seed(seed)
     general = Bilinear(hidden, hidden)
     return EncoderDecoder(
-        LuongEncoder(len(task.source), 32, hidden, layers=1),
+        LuongEncoder(len(task.source), 32, hidden, layers=1, pad=PAD),
         LuongDecoder(len(task.target), 32, hidden, general, layers=1),
     )
 

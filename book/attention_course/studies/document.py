@@ -21,6 +21,7 @@ from torch import nn
 from attention_course.data import docstrings
 from attention_course.data.docstrings import Document
 from attention_course.data.examples import batches_in_order
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.text_classification import (
     Classification,
@@ -164,23 +165,28 @@ def build(model: str, words: int, seed: int = 0) -> nn.Module:
     classes = len(TYPES)
     match model:
         case "HN-ATT":
-            return HierarchicalAttention(words, _WORD, 32, classes)
+            return HierarchicalAttention(words, _WORD, 32, classes, pad=PAD)
         case "HN-MAX" | "HN-AVE":
             size = 38
             pooling = max_pooling if model == "HN-MAX" else mean_pooling
             encoder = HierarchicalEncoder(
-                BahdanauEncoder(words, _WORD, size // 2), pooling, size
+                BahdanauEncoder(words, _WORD, size // 2, pad=PAD),
+                pooling,
+                size,
+                pad=PAD,
             )
             return Classifier(encoder, pooling, size, classes)
         case "flat attention":
             size = 52
             attention = AttentionPooling(HiddenDot(size), size)
-            states = BahdanauEncoder(words, _WORD, size // 2)
+            states = BahdanauEncoder(words, _WORD, size // 2, pad=PAD)
             return Classifier(states, attention, size, classes)
         case _:  # bag of words
             # as many more features of a word as make up for them
             size = _WORD + math.ceil(_BESIDES_WORDS / words)
-            return Classifier(WordEncoder(words, size), mean_pooling, size, classes)
+            return Classifier(
+                WordEncoder(words, size, pad=PAD), mean_pooling, size, classes
+            )
 
 
 def accuracy_on(

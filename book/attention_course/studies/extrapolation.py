@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from attention_course.data.vocabulary import PAD
 from attention_course.studies import positions
 from attention_course.studies.positions import short_targets
 from attention_course.studies.recording import check_choice, grid
@@ -71,8 +72,12 @@ def build(kind: str, seed: int = 0) -> EncoderDecoder:
     encoder = [TransformerEncoderLayer(**shape, attention=both) for both, _ in layers]
     decoder = [TransformerDecoderLayer(**shape, attention=past) for _, past in layers]
     return EncoderDecoder(
-        TransformerEncoder(len(task.source), encoder, 0.0, NoPositionalEncoding()),
-        TransformerDecoder(len(task.target), decoder, 0.0, NoPositionalEncoding()),
+        TransformerEncoder(
+            len(task.source), encoder, 0.0, NoPositionalEncoding(), pad=PAD
+        ),
+        TransformerDecoder(
+            len(task.target), decoder, 0.0, NoPositionalEncoding(), pad=PAD
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.number_translation import short_numbers
@@ -61,7 +62,7 @@ def measure(
     check_choice("deviation", deviation, [0.2, 0.07])
     data = two_letters(600) if task == "copying" else short_numbers()
     torch.manual_seed(seed)
-    encoder = LuongEncoder(len(data.source), 32, 64, layers=1)
+    encoder = LuongEncoder(len(data.source), 32, 64, layers=1, pad=PAD)
     decoder = LuongDecoder(len(data.target), 32, 64, attention_of(attention), layers=1)
     model = EncoderDecoder(encoder, decoder)
     if deviation == 0.07:

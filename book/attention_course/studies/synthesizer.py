@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from attention_course.data import comparisons, numbers
-from attention_course.data.vocabulary import Vocabulary
+from attention_course.data.vocabulary import PAD, Vocabulary
 from attention_course.studies.recording import check_choice
 from attention_course.tasks.text_classification import Classification, Example, evaluate
 from attention_course.tasks.translation import TranslationTask
@@ -95,7 +95,7 @@ def _itself(i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
 def encoder(words: Vocabulary, attention: Attention) -> TransformerEncoder:
     """A Transformer encoder of one layer with this self-attention."""
     layer = TransformerEncoderLayer(SIZE, HEADS, 128, 0.0, attention, PreNorm)
-    return TransformerEncoder(len(words), [layer], 0.0)
+    return TransformerEncoder(len(words), [layer], 0.0, pad=PAD)
 
 
 def translator(task: TranslationTask, attention: Attention) -> EncoderDecoder:
@@ -103,7 +103,7 @@ def translator(task: TranslationTask, attention: Attention) -> EncoderDecoder:
     layer = TransformerDecoderLayer(SIZE, HEADS, 128, 0.0, residual=PreNorm)
     return EncoderDecoder(
         encoder(task.source, attention),
-        TransformerDecoder(len(task.target), [layer], 0.0),
+        TransformerDecoder(len(task.target), [layer], 0.0, pad=PAD),
     )
 
 

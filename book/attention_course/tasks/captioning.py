@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attention_course.data.examples import Shuffled
 from attention_course.data.scenes import WORDS, Scenes, box_of_each_word, weight_inside
-from attention_course.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
+from attention_course.data.vocabulary import BOS, EOS, MARKS, PAD, Vocabulary, pad
 from attention_course.training import recipe
 from attention_course.training.caption_losses import (
     LONGEST,
@@ -133,7 +133,7 @@ class Captioning:
         with evaluating(captioner):
             for batch in _in_order(self.test):
                 state = start_captions(captioner, batch.annotations.to(device))
-                tokens = greedy(captioner.step, state, LONGEST).tokens
+                tokens = greedy(captioner.step, state, LONGEST, **MARKS).tokens
                 captions += [tuple(self.vocabulary.decode(row)) for row in tokens]
         return captions
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from attention_course.data import numbers
+from attention_course.data.vocabulary import PAD
 from attention_course.tasks.translation import TranslationTask
 from companion.attention.scores import Bilinear
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
@@ -49,7 +50,7 @@ def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     """
     torch.manual_seed(seed)
     return EncoderDecoder(
-        LuongEncoder(len(task.source), 32, 64, layers=1),
+        LuongEncoder(len(task.source), 32, 64, layers=1, pad=PAD),
         LuongDecoder(len(task.target), 32, 64, Bilinear(64, 64), layers=1),
     )
 
@@ -87,12 +88,14 @@ def narrow_transformer(
         [TransformerEncoderLayer(**shape, residual=residual) for _ in range(layers)],
         0.0,
         position(),
+        pad=PAD,
     )
     decoder = TransformerDecoder(
         len(task.target),
         [TransformerDecoderLayer(**shape, residual=residual) for _ in range(layers)],
         0.0,
         position(),
+        pad=PAD,
     )
     return EncoderDecoder(encoder, decoder)
 

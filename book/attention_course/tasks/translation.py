@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attention_course.data.batching import Batches, in_order
 from attention_course.data.numbers import Pair
-from attention_course.data.vocabulary import BOS, EOS, PAD, Vocabulary, pad
+from attention_course.data.vocabulary import BOS, EOS, MARKS, PAD, Vocabulary, pad
 from attention_course.training import recipe
 from attention_course.training.losses import (
     Record,
@@ -45,8 +45,8 @@ def translate(
         model: has ``start(source)`` and ``step(token, state)``, as
             :class:`~companion.models.seq2seq.EncoderDecoder`.
         sources: the sentences as token ids, without padding.
-        search: ``search(step, state, max_length)`` finds one sentence for each source,
-            as :func:`~companion.decoding.sampling.greedy` does.
+        search: ``search(step, state, max_length, **MARKS)`` finds one sentence for each
+            source, as :func:`~companion.decoding.sampling.greedy` does.
         max_length: the most tokens of a translation.
 
     Returns:
@@ -57,7 +57,8 @@ def translate(
     for first in range(0, len(sources), AT_ONCE):
         batch = sources[first : first + AT_ONCE]
         with evaluating(model):
-            found = search(model.step, model.start(pad(batch).to(device)), max_length)
+            state = model.start(pad(batch).to(device))
+            found = search(model.step, state, max_length, **MARKS)
         maps = None if found.weights is None else found.weights.cpu()
         for row, (source, tokens) in enumerate(
             zip(batch, found.tokens.tolist(), strict=True)

@@ -5,7 +5,7 @@ import base64
 import pytest
 import torch
 
-from attention_course.data.vocabulary import pad
+from attention_course.data.vocabulary import MARKS, pad
 from attention_course.experiments.evaluation import attended, choose
 from attention_course.experiments.sentences import check_sentences, packed, weights_of
 from companion.attention import record_weights
@@ -31,7 +31,7 @@ def test_the_weights_are_those_of_the_decoding_steps(name):
     torch.manual_seed(0)
     model, source = MODELS[name]().eval(), [5, 6, 4]
     with record_weights(model.decoder):
-        found = greedy(model.step, model.start(pad([source])), 4)
+        found = greedy(model.step, model.start(pad([source])), 4, **MARKS)
     written = found.tokens[0].tolist()
     weights = attended(model, source, written[:-1])
     assert weights.shape[2:] == (len(written), len(source))

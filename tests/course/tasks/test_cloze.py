@@ -123,7 +123,7 @@ def test_a_question_without_words_is_an_error(kind):
     empty = TWO[1]._replace(question=())
     task = Cloze(TWO, TWO, [TWO[0], empty])
     with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
-        task.accuracy(kind(len(task.words), 3, 4))
+        task.accuracy(kind(len(task.words), 3, 4, pad=0))
 
 
 def test_training_is_reproducible():
@@ -131,7 +131,7 @@ def test_training_is_reproducible():
     task, found = Cloze(examples, examples, examples), []
     for _ in range(2):
         torch.manual_seed(0)
-        reader = AttentionSum(len(task.words), 8, 8)
+        reader = AttentionSum(len(task.words), 8, 8, pad=0)
         history = task.train(reader, steps=3)
         found.append((history, task.accuracy(reader)))
     assert found[0] == found[1]
@@ -142,7 +142,7 @@ def test_training_records_the_accuracy_on_the_validation_set():
     examples = questions(SQUARE, SQUARE, 40, seed=0)
     task = Cloze(examples, examples[:8], examples[8:])
     torch.manual_seed(0)
-    reader = AttentionSum(len(task.words), 8, 8)
+    reader = AttentionSum(len(task.words), 8, 8, pad=0)
     found = task.train(reader, steps=1)[-1]["accuracy"]
     assert found == task.accuracy(reader, examples[:8])
     assert task.accuracy(reader) == task.accuracy(reader, examples[8:])

@@ -81,7 +81,7 @@ def test_training_learns_and_is_reproducible():
     task, found = Classification(TRAIN, TEST), []
     for _ in range(2):
         torch.manual_seed(0)
-        model = Classifier(WordEncoder(len(task.words), 3), mean_pooling, 3, 2)
+        model = Classifier(WordEncoder(len(task.words), 3, pad=0), mean_pooling, 3, 2)
         history = task.train(model, steps=60)
         found.append((history, [p.tolist() for p in model.parameters()]))
         assert task.accuracy(model) == 1

@@ -59,7 +59,7 @@ class Dictionary(nn.Module):
 def model_for(task: TranslationTask) -> EncoderDecoder:
     torch.manual_seed(0)
     decoder = BahdanauDecoder(len(task.target), 6, 8, 14, Additive(8, 14, 5))
-    return EncoderDecoder(BahdanauEncoder(len(task.source), 6, 7), decoder)
+    return EncoderDecoder(BahdanauEncoder(len(task.source), 6, 7, pad=0), decoder)
 
 
 def test_encoded_pairs_have_no_special_tokens(task):

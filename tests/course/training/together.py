@@ -38,7 +38,7 @@ BATCH_SIZE, EVERY, STEPS = 7, 10, 200
 def make_trainer(dropout=0.0, loss=sequence_loss):
     torch.manual_seed(0)
     model = EncoderDecoder(
-        BahdanauEncoder(9, 5, 6, dropout),
+        BahdanauEncoder(9, 5, 6, dropout, pad=0),
         BahdanauDecoder(9, 5, 8, 12, Additive(8, 12, 5), dropout),
     )
     optimizer = torch.optim.Adam(model.double().parameters(), lr=0.01)
