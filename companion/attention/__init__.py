@@ -20,6 +20,7 @@ from companion.attention.attention_over_attention import (
     two_way_attention,
 )
 from companion.attention.base import Attention, masked_softmax
+from companion.attention.cache import KVCache, WindowCache
 from companion.attention.causal import Causal, CausalAttention
 from companion.attention.functional import (
     additive_scores,
@@ -115,6 +116,7 @@ __all__ = [
     "HalfAndHalf",
     "HardAttention",
     "HiddenDot",
+    "KVCache",
     "LinearAttention",
     "LinearBias",
     "LinearState",
@@ -141,6 +143,7 @@ __all__ = [
     "Synthesizer",
     "TiledAttention",
     "UnconditionalSynthesizer",
+    "WindowCache",
     "additive_scores",
     "adjacent_pairs",
     "alibi_slopes",

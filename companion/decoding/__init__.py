@@ -3,7 +3,6 @@
 ``step(token, state) -> DecoderStep`` is all that a search knows of a model.
 """
 
-from companion.attention.cache import KVCache, WindowCache, extend_cache
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses, StepFunction
 from companion.decoding.layout import for_inference
@@ -18,12 +17,9 @@ from companion.decoding.state import (
 __all__ = [
     "DecoderStep",
     "Hypotheses",
-    "KVCache",
     "Memory",
     "StepFunction",
-    "WindowCache",
     "beam_search",
-    "extend_cache",
     "for_inference",
     "greedy",
     "map_state",
