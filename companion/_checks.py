@@ -78,38 +78,38 @@ def check_at_least_zero(**numbers: float) -> None:
 # Attention: inputs and masks
 
 
-def check_inputs(query: Tensor, key: Tensor, value: Tensor | None = None) -> None:
-    """Refuse queries, keys and values whose shapes do not fit each other."""
+def check_inputs(
+    query: Tensor, key: Tensor, value: Tensor | None = None, mask: Any = None
+) -> None:
+    """Refuse what PyTorch would compute with in silence, or says obscurely.
+
+    That is an axis too few, a size of zero, more or fewer values than keys, and a mask that
+    :func:`check_mask` refuses. A ``RuntimeError`` of PyTorch's says that batches do not
+    broadcast.
+    """
     third = key if value is None else value
-    if _fit_without_broadcasting(query.shape, key.shape, third.shape):
-        return
-    inputs = {"query": query, "key": key}
-    if value is not None:
-        inputs["value"] = value
-    for name, x in inputs.items():
-        if x.ndim < 2 or x.shape[-1] == 0:
+    if not _usual(query.shape, key.shape, third.shape):
+        for name, x in {"query": query, "key": key, "value": third}.items():
+            if x.ndim < 2 or x.shape[-1] == 0:
+                raise ValueError(
+                    f"the {name} needs a shape (*batch, length, features), with at least "
+                    f"one feature, not {tuple(x.shape)}"
+                )
+        if key.shape[-2] == 0:
             raise ValueError(
-                f"the {name} needs a shape (*batch, length, features), with at least one "
-                f"feature, not {tuple(x.shape)}"
+                f"nothing to attend to: the key of shape {tuple(key.shape)} has no key"
             )
-    if key.shape[-2] == 0:
-        raise ValueError(
-            f"nothing to attend to: the key of shape {tuple(key.shape)} has no key"
-        )
-    if value is not None and key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
-        )
-    _check_batches("query", query, "key", key)
-    if value is not None:
-        _check_batches("query", query, "value", value)
-        _check_batches("key", key, "value", value)
+        if key.shape[-2] != third.shape[-2]:
+            raise ValueError(
+                f"{key.shape[-2]} keys but {third.shape[-2]} values: each key needs one value"
+            )
+        score_shape(query, key, third)
+    if mask is not None:
+        check_mask(mask, score_shape(query, key))
 
 
-def _fit_without_broadcasting(
-    query: torch.Size, key: torch.Size, value: torch.Size
-) -> bool:
-    """Whether the shapes fit without broadcasting: the usual case, and a quick test."""
+def _usual(query: torch.Size, key: torch.Size, value: torch.Size) -> bool:
+    """Whether the shapes fit without broadcasting: a quick test."""
     return (
         len(query) == len(key) == len(value) > 1
         and query[:-2] == key[:-2] == value[:-2]
@@ -119,17 +119,13 @@ def _fit_without_broadcasting(
     )
 
 
-def _check_batches(first: str, a: Tensor, second: str, b: Tensor) -> None:
-    """Refuse two tensors whose axes before the last two do not broadcast."""
-    left, right = a.shape[:-2], b.shape[:-2]
-    if left != right and any(
-        m != n and 1 not in (m, n)
-        for m, n in zip(reversed(left), reversed(right), strict=False)
-    ):
-        raise ValueError(
-            f"{first} and {second} have batches that do not fit each other: their shapes are "
-            f"{tuple(a.shape)} and {tuple(b.shape)}"
-        )
+def score_shape(query: Tensor, key: Tensor, *others: Tensor) -> torch.Size:
+    """The shape of the scores ``(*b, q, k)``: the batches of all tensors broadcast."""
+    batch = query.shape[:-2]
+    batches = [x.shape[:-2] for x in (key, *others)]
+    if any(x != batch for x in batches):
+        batch = torch.broadcast_shapes(batch, *batches)
+    return torch.Size((*batch, *query.shape[-2:-1], *key.shape[-2:-1]))
 
 
 def check_same_features(query: Tensor, key: Tensor) -> None:
@@ -147,34 +143,6 @@ def check_size(name: str, tensor: Tensor, size: int) -> None:
         raise ValueError(
             f"the {name} has {tensor.shape[-1]} features, but {size} were announced"
         )
-
-
-def check_sequence(
-    query: Tensor, key: Tensor, mask: Tensor | None, value: Tensor | None = None
-) -> torch.Size:
-    """The shape of self-attention's scores: queries and keys differ only in length.
-
-    Raises:
-        ValueError: they differ in more than their length, the values have another batch,
-            or the mask does not fit.
-        TypeError: the mask is not boolean.
-    """
-    check_inputs(query, key, value)
-    shape = torch.Size((*query.shape[:-1], key.shape[-2]))
-    check_same_features(query, key)
-    if query.shape[:-2] != key.shape[:-2]:
-        raise ValueError(
-            f"query and key may differ only in length, but have shapes "
-            f"{tuple(query.shape)} and {tuple(key.shape)}"
-        )
-    if value is not None and key.shape[:-2] != value.shape[:-2]:
-        raise ValueError(
-            f"keys and values need the same leading axes, not {tuple(key.shape[:-2])} and "
-            f"{tuple(value.shape[:-2])}"
-        )
-    if mask is not None:
-        check_mask(mask, shape)
-    return shape
 
 
 def check_head_axis(query: Tensor, heads: int | None) -> None:
@@ -297,18 +265,32 @@ def check_keeps_keys(owner: nn.Module, attention: nn.Module, base: type) -> None
         )
 
 
-def check_continues(owner: nn.Module, state: Any, kind: type, key: Tensor) -> None:
-    """Refuse a state of another type (TypeError), or of another batch or number of heads."""
+def check_continues(
+    owner: Any, state: Any, query: Tensor, key: Tensor, value: Tensor
+) -> None:
+    """Refuse a state of another type (TypeError), batch or number of heads.
+
+    Refuse also queries, keys and values of different batches or numbers of positions.
+    """
+    kind = owner.state_type
     if not isinstance(state, kind):
         raise TypeError(
             f"{type(owner).__name__} continues a {kind.__name__}, not a "
             f"{type(state).__name__}"
         )
-    held: Tensor = state[0]  # type: ignore[index]
+    held: Tensor = state[0]
     if held.shape[:-2] != key.shape[:-2]:
         raise ValueError(
             f"a {kind.__name__} of shape {tuple(held.shape)} cannot be continued by keys of "
             f"shape {tuple(key.shape)}: batch and heads must be the same"
+        )
+    if key.shape[:-1] != value.shape[:-1] or (
+        (query.ndim, query.shape[0], query.shape[-2])
+        != (key.ndim, key.shape[0], key.shape[-2])
+    ):
+        raise ValueError(
+            f"queries of shape {tuple(query.shape)}, keys of {tuple(key.shape)} and values of "
+            f"{tuple(value.shape)} are not of the same positions of one batch"
         )
 
 
@@ -316,9 +298,7 @@ def check_continues(owner: nn.Module, state: Any, kind: type, key: Tensor) -> No
 _REASONS = {
     "uses_query_position": "depends on the query's position",
     "uses_key_position": "depends on the keys' positions",
-    "has_own_mask": "masks keys by a rule of its own",
-    "has_own_weights": "changes the softmax of its scores",
-    "sums_below_one": "has weights whose sum is below 1",
+    "has_own_weights": "has weights that are not the softmax of its scores",
 }
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from companion._checks import check_odd, check_positive, check_size
+from companion._checks import check_odd, check_positive
 from companion.attention.base import Attention, reset_uniform
 from companion.attention.functional import additive_scores
 
@@ -22,9 +22,6 @@ class Additive(Attention):
     Args:
         query_size, key_size: the number of features of a query and of a source state.
         size: the size of the hidden layer, n' in the paper.
-
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
 
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2. Our query is the paper's
     s_{i−1}, our key U_a h_j, and our weights are α_ij.
@@ -52,15 +49,12 @@ class Additive(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``U h_j`` as the key, ``h_j`` itself as the value."""
-        check_size("source", source, self.U.in_features)
         return self.U(source), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """``vᵀ tanh(W s_{i−1} + U h_j)``, where the key is already ``U h_j``."""
-        check_size("query", query, self.W.in_features)
-        check_size("projected key", key, self.U.out_features)
         return additive_scores(self.W(query), key, self.v)
 
 
@@ -78,11 +72,8 @@ class LocationSensitive(Additive):
     Args:
         query_size, key_size, size: as in :class:`Additive`.
         channels: the number of filters in F.
-        width: the number of positions that a filter covers. Beyond both ends of the
+        width: the number of positions that a filter covers, odd. Beyond both ends of the
             source the weights count as zero.
-
-    Raises:
-        ValueError: a size is below 1, or ``width`` is even, so that a filter has no centre.
 
     Source: Chorowski et al. 2015, equations (8) and (9). Our U, L and v are the paper's
     V, U and w.
@@ -112,9 +103,6 @@ class LocationSensitive(Additive):
         Args:
             key: what ``project`` returned.
             previous: the attention weights of the step before.
-
-        Raises:
-            ValueError: there are not as many weights as keys.
         """
         if previous.shape[-1] != key.shape[-2]:
             raise ValueError(

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_size
+from companion._checks import check_positive
 from companion.attention.base import Attention
 
 
@@ -24,9 +24,6 @@ class AlignedQuestionAttention(Attention):
         embedding_size: the number of features of a word's embedding.
         size: the size of the layer.
 
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
-
     Source: Chen et al. 2017, section 3.2, whose α(·) is the layer with its ReLU.
 
     Example:
@@ -45,13 +42,10 @@ class AlignedQuestionAttention(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``ReLU(W E(q_j) + b)`` as the key, the embedding itself as the value."""
-        check_size("source", source, self.W.in_features)
         return self.W(source).relu(), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """The dot product after the layer, which the key has passed and the query has not."""
-        check_size("query", query, self.W.in_features)
-        check_size("projected key", key, self.W.out_features)
         return self.W(query).relu() @ key.mT

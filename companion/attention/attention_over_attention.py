@@ -27,9 +27,6 @@ def attention_over_attention(
         scores: M, the score of each document word for each question word.
         document, question: masks, ``True`` = a word.
 
-    Raises:
-        TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
-
     Source: Cui et al. 2017, section 3.
 
     Example:
@@ -49,15 +46,9 @@ def two_way_attention(
 ) -> tuple[Float[Tensor, "*b m n"], Float[Tensor, "*b m"]]:
     """The two attentions of :func:`attention_over_attention`, from one matrix of scores.
 
-    Args:
-        scores, document, question: as in :func:`attention_over_attention`.
-
     Returns:
         α, in which each question word attends to the document, and β, the mean attention
         of the document's words to the question.
-
-    Raises:
-        TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
 
     Source: Cui et al. 2017, section 3, *individual attentions* and their average.
 
@@ -89,9 +80,6 @@ def pointer_sum(
         weights: s, the weight of each position.
         document: x, the word at each position.
         words: the candidates w.
-
-    Raises:
-        ValueError: the shapes do not fit each other.
 
     Source: Kadlec et al. 2016, section 3.
 

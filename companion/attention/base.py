@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import (
@@ -16,10 +16,11 @@ from companion._checks import (
     check_scores,
 )
 from companion.attention.cache import KVCache
+from companion.attention.types import Mask, Positions
 
 
 def masked_softmax(
-    scores: Float[Tensor, "*b k"], mask: Bool[Tensor, "..."] | None = None
+    scores: Float[Tensor, "*b k"], mask: Mask = None
 ) -> Float[Tensor, "*b k"]:
     """Softmax over the last axis, restricted to the positions that may be attended to.
 
@@ -59,14 +60,9 @@ class Attention(nn.Module, ABC):
 
         context = weights · value,   weights = masked_softmax(score(query, key), mask)
 
-    :meth:`weights` is the definition. A subclass may compute :meth:`forward` and
-    :meth:`attend` in another way, with the same result. The leading axes ``*b`` are the
-    batch; attention heads are one more such axis.
-
-    ``query_position`` holds the position of each query among the positions of the keys:
-    integers ``(q,)``, or as many axes as the queries' leading axes, ``(*b, q)``, each of
-    its size or 1. By default the queries are the last positions, as in
-    decoding with a KV cache. Mechanisms whose weights do not depend on it ignore it.
+    :meth:`weights` is the definition. A subclass may compute the context in another way,
+    by ``_context``, with the same result. The leading axes ``*b`` are the batch;
+    attention heads are one more such axis.
 
     Example:
         >>> class Sharp(Attention):
@@ -81,11 +77,10 @@ class Attention(nn.Module, ABC):
     causal = False  #: whether, even without a mask, no query attends to a later key
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
-    has_own_mask = False  #: whether it masks keys by a rule that its scores do not show
-    has_own_weights = False  #: whether noise or a temperature changes its softmax
-    sums_below_one = False  #: whether weights, if not all 0, may sum to less than 1
+    has_own_weights = False  #: whether weights are not the masked softmax of the scores
     state_type: type = KVCache  #: what it keeps while decoding
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
+    _recorded: tuple[list[Tensor], ...] = ()  # by record_weights, while it is open
 
     def project(
         self, source: Float[Tensor, "*b k s"]
@@ -103,7 +98,7 @@ class Attention(nn.Module, ABC):
         """
 
     def score_at(
-        self, query: Tensor, key: Tensor, query_position: Tensor | None
+        self, query: Tensor, key: Tensor, query_position: Positions
     ) -> Float[Tensor, "*b q k"]:
         """:meth:`score`, which gets the position only if the mechanism depends on it."""
         if self.uses_query_position:
@@ -115,30 +110,25 @@ class Attention(nn.Module, ABC):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The attention weights: a row sums to 1, or to 0 where all keys are masked.
-
-        Raises:
-            TypeError, ValueError: as :meth:`forward`.
-        """
-        check_inputs(query, key)
-        return masked_softmax(self.score_at(query, key, query_position), mask)
+        """The attention weights: a row sums to 1, or to 0 where all keys are masked."""
+        check_inputs(query, key, None, mask)
+        weights = self._weights(query, key, mask, query_position)
+        for found in self._recorded:
+            found.append(weights.detach())
+        return weights
 
     def attend(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
-        """Context and weights, for a decoder that reports what it attended to.
-
-        Raises:
-            TypeError, ValueError: as :meth:`forward`.
-        """
+        """Context and weights, for a decoder that reports what it attended to."""
         check_inputs(query, key, value)
         weights = self.weights(query, key, mask, query_position)
         return weights @ value, weights
@@ -148,8 +138,8 @@ class Attention(nn.Module, ABC):
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
         value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query: the average of the values under :meth:`weights`.
 
@@ -163,29 +153,29 @@ class Attention(nn.Module, ABC):
                 size 1, or ``(q, k)``. Write a source mask ``(b, k)`` as ``mask[:, None]``,
                 and a ``(q, k)`` one for a batch as ``mask[None]``: with b = q, it is
                 refused as ambiguous.
-            query_position: the position of each query among those of the keys.
+            query_position: the position of each query among those of the keys: integers
+                ``(q,)``, or ``(*b, q)``, where an axis may have size 1. By default the
+                queries are the last positions, as in decoding with a KV cache. Mechanisms
+                whose weights do not depend on it ignore it.
 
         Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not fit.
+            ValueError: the source is empty, or mask or positions do not fit.
             TypeError: the mask is not boolean, or the positions are not integers.
         """
-        return self.attend(query, key, value, mask, query_position)[0]
+        check_inputs(query, key, value, mask)
+        if self._recorded:
+            return self.attend(query, key, value, mask, query_position)[0]
+        return self._context(query, key, value, mask, query_position)
 
-    def forward_grouped(
-        self,
-        query: Float[Tensor, "*b h q d"],
-        key: Float[Tensor, "*b g k e"],
-        value: Float[Tensor, "*b g k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b h q v"]:
-        """:meth:`forward`, where h/g query heads in turn share one key–value head.
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        return masked_softmax(self.score_at(query, key, position), mask)
 
-        Raises:
-            ValueError, TypeError: as :meth:`forward`; or g does not divide h.
-        """
-        key, value = repeat_heads(query, key), repeat_heads(query, value)
-        return self(query, key, value, mask, query_position)
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        return self.attend(query, key, value, mask, position)[0]
 
     def start(
         self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
@@ -211,8 +201,9 @@ class Attention(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next m positions, and the state after them.
 
-        The attention must be causal. By default the state is a KV cache; a mechanism that
-        needs less of the past keeps less.
+        By default the state is a KV cache; a mechanism that needs less of the past keeps
+        less. With h heads of queries, each of g heads of keys and values serves h/g of
+        them, in order.
 
         Args:
             query, key, value: of the next positions.
@@ -222,10 +213,13 @@ class Attention(nn.Module, ABC):
             TypeError: the state is that of another kind of attention.
             ValueError: it has another batch, or another number of heads.
         """
-        check_continues(self, state, self.state_type, key)
+        check_continues(self, state, query, key, value)
         cache = state.extended(key, value)
-        context = self.forward_grouped(query, cache.key, cache.value)
-        return context, self.forget(cache)
+        return self._last_contexts(query, cache.key, cache.value), self.forget(cache)
+
+    def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The contexts of the last positions, whose heads may share keys and values."""
+        return self(query, repeat_heads(query, key), repeat_heads(query, value))
 
     def forget(self, cache: Any) -> Any:
         """The part of a cache that later positions may attend to: by default all of it."""
@@ -235,30 +229,15 @@ class Attention(nn.Module, ABC):
         """The settings, for ``print``."""
         return show_settings(self, *self.settings)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The state for copies and pickles, without the methods that a recording shadows."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not getattr(value, "records_weights", False)
-        }
-
 
 def repeat_heads(
     query: Float[Tensor, "*b q d"], heads: Float[Tensor, "*c k e"]
 ) -> Float[Tensor, "*b k e"]:
-    """Each key–value head once for every query head that it serves, in order.
+    """Keys or values ``(*b, g, k, e)``, each once for every query head that it serves, in order.
 
     ::
 
         head i of the queries uses head ⌊i g / h⌋ of the g key–value heads
-
-    Args:
-        query: ``(*b, h, q, d)``.
-        heads: keys or values ``(*b, g, k, e)``.
-
-    Raises:
-        ValueError: g does not divide h.
 
     Example:
         >>> repeat_heads(torch.zeros(4, 1, 2), torch.arange(2.0).view(2, 1, 1)).flatten()
@@ -276,7 +255,7 @@ def show_settings(module: nn.Module, *names: str) -> str:
 
 
 def uniform_parameter(*sizes: int) -> nn.Parameter:
-    """A parameter initialised as in ``nn.Linear``: uniform in ±1/√n, n its last size."""
+    """A parameter initialised as in ``nn.Linear``, by :func:`reset_uniform`."""
     return nn.Parameter(reset_uniform(torch.empty(sizes)))
 
 

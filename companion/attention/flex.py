@@ -9,15 +9,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-from companion._checks import check_last_positions, check_sequence
+from companion._checks import check_last_positions, score_shape
 from companion.attention import masks
 from companion.attention.kernels.block_masks import BLOCK, Order, find_blocks
 from companion.attention.masks import RuleFunction
 from companion.attention.sparse import PatternAttention, needs_definition
+from companion.attention.types import Mask, Positions
 
 _KERNELS = 128  # compiled kernels, after which PyTorch raises an error
 _LOWEST = -1e30  # in place of −∞: the difference of two infinities is NaN
@@ -53,7 +54,6 @@ class FlexAttention(PatternAttention):
 
     Raises:
         NotImplementedError: a gradient is needed on a CPU.
-        ValueError: as :class:`~companion.attention.sparse.PatternAttention`.
 
     Source: Dong et al. 2024 (Flex Attention).
 
@@ -69,19 +69,12 @@ class FlexAttention(PatternAttention):
 
     rate = 1  #: the kernel gets the sequence sorted by position mod this number
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each query, without the empty blocks; zero where everything is masked."""
-        *batch, queries, keys = check_sequence(query, key, mask, value)
-        empty = not query.numel()
-        if empty or query_position is not None or needs_definition():
-            return self.attend(query, key, value, mask, query_position)[0]
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        *batch, queries, keys = score_shape(query, key, value)
+        if not query.numel() or position is not None or needs_definition():
+            return self.attend(query, key, value, mask, position)[0]
         check_last_positions(queries, keys)
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
@@ -89,17 +82,12 @@ class FlexAttention(PatternAttention):
                 return self.attend(query, key, value, mask)[0]
         query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
         mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
-        context = self._attend(query, key, value, mask)
+        context = self._by_kernel(query, key, value, mask)
         return context.reshape(*batch, queries, value.shape[-1])
 
-    def _attend(
-        self,
-        query: Float[Tensor, "b h q d"],
-        key: Float[Tensor, "b h k d"],
-        value: Float[Tensor, "b h k v"],
-        mask: Bool[Tensor, "b h _ _"] | None,
+    def _by_kernel(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
     ) -> Float[Tensor, "b h q v"]:
-        """The context by one call of the kernel."""
         return flex_kernel(self.rule, self.rate, query, key, value, mask)[0]
 
 
@@ -116,10 +104,6 @@ class FlexAtrous(FlexAttention):
     Args:
         rate: the distance between neighbouring positions of a class.
         causal: whether to mask later keys as well.
-
-    Raises:
-        ValueError: the rate is below 1; or as :class:`FlexAttention`.
-        NotImplementedError: as :class:`FlexAttention`.
 
     Example:
         >>> x = torch.zeros(4, 16)
@@ -150,10 +134,6 @@ class FlexSparse(FlexAttention):
         rate: the distance between the other positions.
         causal: whether to mask later keys as well.
 
-    Raises:
-        ValueError: the radius or the rate is below 1; or as :class:`FlexAttention`.
-        NotImplementedError: as :class:`FlexAttention`.
-
     Example:
         >>> x = torch.zeros(6, 16)
         >>> FlexSparse(radius=1, rate=2).weights(x, x)[0]
@@ -172,12 +152,11 @@ class FlexSparse(FlexAttention):
             PatternAttention(rule, causal).rule for rule in (near, far)
         )
 
-    def _attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        """The context by two calls of the kernel, or on a CPU by one."""
+    def _by_kernel(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> Float[Tensor, "b h q v"]:
         if not returns_lse(query.device):
-            return super()._attend(query, key, value, mask)
+            return super()._by_kernel(query, key, value, mask)
         near = flex_kernel(self.near, 1, query, key, value, mask)
         far = flex_kernel(self.far, self.rate, query, key, value, mask)
         return merge(*near, *far)

@@ -1,18 +1,24 @@
 """The mechanisms as functions of tensors: what the modules compute with their parameters."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from companion._checks import check_inputs, check_mask, check_same_features
+from companion._checks import (
+    check_inputs,
+    check_last_positions,
+    check_same_features,
+    score_shape,
+)
+from companion.attention.types import Mask
 
 
 def dot_product_attention(
     query: Float[Tensor, "*b q d"],
     key: Float[Tensor, "*b k d"],
     value: Float[Tensor, "*b k v"],
-    mask: Bool[Tensor, "..."] | None = None,
+    mask: Mask = None,
     scale: float | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "*b q v"]:
@@ -32,8 +38,8 @@ def dot_product_attention(
             the keys. It is an alternative to a mask.
 
     Raises:
-        ValueError: sizes do not fit, the source is empty, or the mask does not fit; or
-            ``causal`` comes with a mask or with more queries than keys.
+        ValueError: the source is empty, or the mask does not fit; or ``causal`` comes
+            with a mask or with more queries than keys.
         TypeError: the mask is not boolean.
 
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
@@ -43,21 +49,19 @@ def dot_product_attention(
         >>> dot_product_attention(x, x, x, causal=True).shape
         torch.Size([2, 5, 8])
     """
-    check_inputs(query, key, value)
+    check_inputs(query, key, value, mask)
     check_same_features(query, key)
     if causal:
         return _causal(query, key, value, mask, scale)
-    if mask is None:
-        return _fused(query, key, value, None, scale)
-    check_mask(mask, (*_batch(query, key), query.shape[-2], key.shape[-2]))
-    if query.device.type == "cpu":  # its kernels give zero where every key is masked
+    if mask is None or query.device.type == "cpu":
+        # On a CPU the kernels give zero where every key is masked.
         return _fused(query, key, value, mask, scale)
     empty = ~mask.any(-1, keepdim=True)  # other kernels differ on such a row
     return _fused(query, key, value, mask | empty, scale).masked_fill(empty, 0)
 
 
 def _causal(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None
 ) -> Tensor:
     """Causal attention, with the mask that the kernel needs at most."""
     queries, keys = query.shape[-2], key.shape[-2]
@@ -65,10 +69,7 @@ def _causal(
         raise ValueError(
             f"causal attention takes no mask, but there is one of shape {tuple(mask.shape)}"
         )
-    if queries > keys:
-        raise ValueError(
-            f"{queries} queries cannot be the last positions of {keys} keys"
-        )
+    check_last_positions(queries, keys)
     if queries == 1:  # the last position attends to every key
         return _fused(query, key, value, None, scale)
     if queries == keys:
@@ -81,7 +82,7 @@ def _fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
+    mask: Mask,
     scale: float | None,
     causal: bool = False,
 ) -> Tensor:
@@ -89,7 +90,7 @@ def _fused(
     mask = None if mask is None else _four_axes(mask)
     # To one query and an empty batch PyTorch gives one context instead of none.
     if query.shape[:-2] != key.shape[:-2] and 0 in key.shape[:-2]:
-        query = query.expand(*_batch(query, key), *query.shape[-2:])
+        query = query.expand(*score_shape(query, key)[:-2], *query.shape[-2:])
     axes = max(query.ndim, key.ndim, value.ndim)
     if min(query.ndim, key.ndim, value.ndim) < 4:
         query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
@@ -102,13 +103,6 @@ def _fused(
 def _four_axes(x: Tensor) -> Tensor:
     """At least four axes. Leading ones are added and not expanded, which would cost a copy."""
     return x if x.ndim >= 4 else x[(None,) * (4 - x.ndim)]
-
-
-def _batch(query: Tensor, key: Tensor) -> tuple[int, ...]:
-    """The batch axes of the scores."""
-    if query.shape[:-2] == key.shape[:-2]:
-        return tuple(query.shape[:-2])
-    return tuple(torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
 
 
 def additive_scores(
@@ -131,6 +125,7 @@ def additive_scores(
         >>> additive_scores(torch.zeros(3, 4), torch.zeros(5, 4), torch.ones(4)).shape
         torch.Size([3, 5])
     """
+    check_same_features(query, key)
     hidden = torch.tanh_(query.unsqueeze(-2) + key.unsqueeze(-3))  # (*b, q, k, h)
     return hidden @ v
 
@@ -140,17 +135,10 @@ def cosine_scores(
 ) -> Float[Tensor, "*b q k"]:
     """The cosine of the angle between each query and each key; 0 for a vector of zeros.
 
-    Args:
-        query, key: vectors with the same number of features.
-
-    Raises:
-        ValueError: query and key have different numbers of features.
-
     Example:
         >>> cosine_scores(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]]))
         tensor([[0., 1.]])
     """
-    check_same_features(query, key)
     return _unit(query) @ _unit(key).mT
 
 

@@ -1,21 +1,17 @@
 """Differentiable samples: the Gumbel-softmax and its straight-through estimator."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from companion._checks import (
-    check_above_zero,
-    check_independent,
-    check_inputs,
-    check_kind,
-    check_scores,
-)
+from companion._checks import check_above_zero, check_independent, check_scores
 from companion.attention.base import Attention, masked_softmax
 from companion.attention.hard import one_hot
+from companion.attention.prepared import Wrapper
+from companion.attention.types import Mask, Positions
 
 
-class GumbelSoftmax(Attention):
+class GumbelSoftmax(Wrapper):
     """The Gumbel-softmax: a continuous relaxation of a sample from attention weights.
 
     ::
@@ -26,16 +22,11 @@ class GumbelSoftmax(Attention):
     0, the weights become one-hot at that position. In evaluation mode g is 0.
 
     Args:
-        attention: its scores are used, and nothing else of it.
+        attention: its scores are used, and nothing else of it: it must have no rule or
+            noise of its own.
         temperature: how smooth the weights are.
         generator: the source of randomness, on the device of the inputs; by default
             PyTorch's global one. Copies and pickles of the module copy its state.
-
-    Raises:
-        ValueError: the temperature is not finite and above 0.
-        TypeError: the temperature is not a number; or the attention is not an
-            :class:`~companion.attention.base.Attention`, masks keys by a rule of its own,
-            as a window does, or changes the softmax of its scores, as this class does.
 
     Source: Jang, Gu and Poole 2017, section 2; Maddison, Mnih and Teh 2017, section 3.
 
@@ -55,35 +46,12 @@ class GumbelSoftmax(Attention):
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
     ):
-        super().__init__()
-        check_kind(self, attention, Attention)
+        super().__init__(attention)
         check_independent(
-            self,
-            attention,
-            "has_own_mask",
-            "has_own_weights",
-            because="only its scores are used",
+            self, attention, "has_own_weights", because="only its scores are used"
         )
         check_above_zero(temperature=temperature)
-        self.attention, self.temperature = attention, temperature
-        self.generator = generator
-        self.uses_query_position = attention.uses_query_position
-        self.uses_key_position = attention.uses_key_position
-
-    def project(
-        self, source: Float[Tensor, "*b k s"]
-    ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """Key and value of the attention inside."""
-        return self.attention.project(source)
-
-    def score(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The scores of the attention inside, without noise."""
-        return self.attention.score_at(query, key, query_position)
+        self.temperature, self.generator = temperature, generator
 
     def add_noise(self, scores: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q k"]:
         """The scores, plus Gumbel noise in training mode, in at least 32 bits."""
@@ -93,18 +61,17 @@ class GumbelSoftmax(Attention):
         noise = torch.empty_like(scores).exponential_(generator=self.generator)
         return scores - noise.log()
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+    def relax(
+        self, scores: Float[Tensor, "*b q k"], mask: Mask
     ) -> Float[Tensor, "*b q k"]:
-        """A new sample at each call; a row sums to 1, or to 0 where all is masked."""
-        check_inputs(query, key)
-        scores = self.score(query, key, query_position)
-        perturbed = self.add_noise(scores)
-        return tempered_softmax(perturbed, mask, self.temperature).to(scores.dtype)
+        """The weights of scores with noise."""
+        return tempered_softmax(scores, mask, self.temperature)
+
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        scores = self.score(query, key, position)
+        return self.relax(self.add_noise(scores), mask).to(scores.dtype)
 
 
 class StraightThroughGumbel(GumbelSoftmax):
@@ -131,26 +98,17 @@ class StraightThroughGumbel(GumbelSoftmax):
                 [1.]])
     """
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+    def relax(
+        self, scores: Float[Tensor, "*b q k"], mask: Mask
     ) -> Float[Tensor, "*b q k"]:
-        """A new one-hot sample at each call; a row of zeros where all is masked."""
-        check_inputs(query, key)
-        scores = self.score(query, key, query_position)
-        perturbed = self.add_noise(scores)
-        relaxed = tempered_softmax(perturbed, mask, self.temperature)
-        sample = one_hot(masked_softmax(perturbed.detach(), mask))
-        return (sample + (relaxed - relaxed.detach())).to(scores.dtype)
+        """The position of the largest score, with the gradient of the relaxation."""
+        relaxed = super().relax(scores, mask)
+        sample = one_hot(masked_softmax(scores.detach(), mask))
+        return sample + (relaxed - relaxed.detach())
 
 
 def tempered_softmax(
-    scores: Float[Tensor, "*b k"],
-    mask: Bool[Tensor, "..."] | None,
-    temperature: float,
+    scores: Float[Tensor, "*b k"], mask: Mask, temperature: float
 ) -> Float[Tensor, "*b k"]:
     """:func:`~companion.attention.base.masked_softmax` of ``scores / temperature``.
 

@@ -3,11 +3,13 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion._checks import check_independent, check_kind
+from companion._checks import check_kind
 from companion.attention.base import Attention
+from companion.attention.local import LocalP
+from companion.attention.types import Mask, Positions
 
 
 class SampledAttention(NamedTuple):
@@ -75,10 +77,6 @@ class HardAttention(nn.Module):
         generator: the source of randomness, on the device of the inputs; by default
             PyTorch's global one. Copies and pickles of the module copy its state.
 
-    Raises:
-        TypeError: the attention is not an :class:`~companion.attention.base.Attention`,
-            or has weights whose sum is below 1.
-
     Source: Xu et al. 2015, section 4.1, equations (8) and (9).
 
     Example:
@@ -93,9 +91,12 @@ class HardAttention(nn.Module):
     def __init__(self, attention: Attention, generator: torch.Generator | None = None):
         super().__init__()
         check_kind(self, attention, Attention)
-        check_independent(
-            self, attention, "sums_below_one", because="it samples from the weights"
-        )
+        for part in attention.modules():
+            if isinstance(part, LocalP):
+                raise TypeError(
+                    f"{type(self).__name__} cannot use {type(part).__name__}, which has "
+                    f"weights whose sum is below 1: it samples from the weights"
+                )
         self.attention = attention
         self.generator = generator
 
@@ -109,14 +110,10 @@ class HardAttention(nn.Module):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> SampledAttention:
-        """One position for each query.
-
-        Raises:
-            TypeError, ValueError: as the weights of the attention inside.
-        """
+        """One position for each query."""
         return self.sample(self.attention.weights(query, key, mask, query_position))
 
     def sample(self, probabilities: Float[Tensor, "*b q k"]) -> SampledAttention:

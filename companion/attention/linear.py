@@ -4,23 +4,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import elu, pad
 
 from companion._checks import (
     check_continues,
     check_heads_divide,
-    check_inputs,
     check_last_positions,
-    check_mask,
     check_positive,
-    check_same_features,
-    check_sequence,
     query_positions,
+    score_shape,
 )
 from companion.attention import masks
 from companion.attention.base import Attention, without_autocast
+from companion.attention.types import Mask, Positions
 
 #: A function that makes features of queries or keys, none of them negative.
 FeatureMap = Callable[[Tensor], Tensor]
@@ -179,9 +177,6 @@ def chunked_linear_attention(
     Returns:
         The contexts, and the sums after the last position.
 
-    Raises:
-        TypeError, ValueError: the chunk is not an integer, or is below 1.
-
     Source: Hua et al. 2022 (FLASH), *mixed chunk attention*, of which this is the linear
     part; Yang et al. 2024 (gated linear attention), *chunkwise parallel form*.
 
@@ -243,9 +238,6 @@ class LinearAttention(Attention):
     Args:
         feature_map: φ; ``elu(x) + 1`` by default. No feature may be negative.
 
-    Raises:
-        ValueError: query and key have different numbers of features.
-
     Source: Katharopoulos et al. 2020, section 3.2.
 
     Example:
@@ -266,37 +258,19 @@ class LinearAttention(Attention):
         logarithms = products.clamp(min=torch.finfo(products.dtype).tiny).log()
         return logarithms.to(query.dtype)
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The products of features, normalised; zero where all that are visible are zero."""
-        check_inputs(query, key)
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
         products = self._products(query, key)
         if mask is not None:
-            check_mask(mask, products.shape)
             products = products.masked_fill(~mask, 0)
         return _ratio(products, products.sum(-1, keepdim=True)).to(query.dtype)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context by sums over the keys; zero where everything is masked."""
-        check_inputs(query, key, value)
-        check_same_features(query, key)
-        if mask is not None:
-            batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-            check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
         if not _is_padding(mask):
-            return self.attend(query, key, value, mask, query_position)[0]
+            return self.attend(query, key, value, mask, position)[0]
         with without_autocast(query.device):
             features = _masked(self._features(key), mask)
             exact = value.to(features.dtype)
@@ -307,7 +281,6 @@ class LinearAttention(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """φ(q_i)ᵀ φ(k_j), in float32 at least."""
-        check_same_features(query, key)
         with without_autocast(query.device):
             return self._features(query) @ self._features(key).mT
 
@@ -333,10 +306,6 @@ class CausalLinearAttention(LinearAttention):
         feature_map: φ; ``elu(x) + 1`` by default. No feature may be negative.
         chunk: the number of positions in a chunk.
 
-    Raises:
-        TypeError, ValueError: the chunk is not an integer, or is below 1; or as
-            :class:`~companion.attention.causal.CausalAttention`.
-
     Source: Katharopoulos et al. 2020, sections 3.3 and 3.4.
     Deviation: the paper's code adds 10⁻⁶ to the denominator; ours divides by a denominator
     of 0 as by 1.
@@ -349,7 +318,7 @@ class CausalLinearAttention(LinearAttention):
     """
 
     uses_query_position = True
-    has_own_mask = True
+    has_own_weights = True
     causal = True
     state_type = LinearState
     settings = ("chunk",)
@@ -363,37 +332,26 @@ class CausalLinearAttention(LinearAttention):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """``log φ(q_i)ᵀ φ(k_j)``; positions have an effect through the mask alone."""
         return super().score(query, key)
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The products of features over j ≤ i, normalised."""
-        shape = check_sequence(query, key, mask)
-        position = query_positions(query, shape[-1], query_position)
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        shape = score_shape(query, key)
+        position = query_positions(query, shape[-1], position)
         visible = masks.with_mask(masks.causal(), mask, position, shape)
-        return super().weights(query, key, visible)
+        return super()._weights(query, key, visible, position)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context by chunks; zero where everything is masked."""
-        shape = check_sequence(query, key, mask, value)
-        unusual = query_position is not None or not _is_padding(mask) or 0 in shape
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        shape = score_shape(query, key, value)
+        unusual = position is not None or not _is_padding(mask) or 0 in shape
         if unusual or torch.compiler.is_exporting():  # chunks need a known length
-            return self.attend(query, key, value, mask, query_position)[0]
+            return self.attend(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
         before = shape[-1] - shape[-2]  # the keys at positions before the first query's
         with without_autocast(query.device):
@@ -426,8 +384,7 @@ class CausalLinearAttention(LinearAttention):
         state: LinearState,
     ) -> tuple[Float[Tensor, "b *h m v"], LinearState]:
         """The contexts of the next positions, and the sums after them."""
-        check_continues(self, state, LinearState, key)
-        check_same_features(query, key)
+        check_continues(self, state, query, key, value)
         check_heads_divide(query.shape[-3], key.shape[-3])
         heads = (key.shape[-3], query.shape[-3] // key.shape[-3])
         with without_autocast(query.device):
@@ -443,12 +400,12 @@ class CausalLinearAttention(LinearAttention):
         return context.flatten(-4, -3).to(value.dtype), after
 
 
-def _is_padding(mask: Tensor | None) -> bool:
+def _is_padding(mask: Mask) -> bool:
     """Whether a mask, if there is one, is the same for all queries."""
     return mask is None or mask.ndim == 1 or mask.shape[-2] == 1
 
 
-def _masked(features: Tensor, mask: Tensor | None) -> Tensor:
+def _masked(features: Tensor, mask: Mask) -> Tensor:
     """The features of the keys, zero where a key is masked."""
     if mask is None:
         return features

@@ -1,7 +1,7 @@
 """Attention with linear biases, ALiBi (Press et al. 2022): the farther a key, the lower its score."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from companion._checks import (
@@ -13,6 +13,7 @@ from companion._checks import (
 from companion.attention import masks
 from companion.attention.masks import RuleFunction
 from companion.attention.sparse import PatternAttention
+from companion.attention.types import Mask, Positions
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -24,9 +25,6 @@ def alibi_slopes(heads: int) -> list[float]:
 
     Args:
         heads: h, any number.
-
-    Raises:
-        TypeError, ValueError: ``heads`` is not an integer, or is below 1.
 
     Source: Press et al. 2022, section 3: "for n heads".
     Deviation: for a number that is no power of two, the authors' code takes the slopes of
@@ -57,11 +55,6 @@ class LinearBias(PatternAttention):
             by default all to all.
         causal: whether to mask later keys as well.
 
-    Raises:
-        ValueError: the slope is negative or not finite; or as
-            :class:`~companion.attention.sparse.PatternAttention`.
-        TypeError: the slope is not a number.
-
     Source: Press et al. 2022, section 3. Their attention is causal, so that the
     distance is i − j.
 
@@ -85,7 +78,7 @@ class LinearBias(PatternAttention):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ k_j / √d − m |i − j|``."""
         scores = super().score(query, key)
@@ -95,16 +88,10 @@ class LinearBias(PatternAttention):
         distance = (i[..., None] - j).abs().to(exact)
         return (scores - self._times_slope(distance)).to(scores.dtype)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each query by the definition; zero where everything is masked."""
-        return self.attend(query, key, value, mask, query_position)[0]
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        return self.attend(query, key, value, mask, position)[0]
 
     def _times_slope(self, distance: Float[Tensor, "*b q k"]) -> Float[Tensor, "..."]:
         return self.slope * distance
@@ -125,10 +112,6 @@ class ALiBi(LinearBias):
         heads: the number of heads; their slopes are :func:`alibi_slopes`.
         rule: which positions may attend to which; by default all to all.
         causal: whether to mask later keys as well; by default it does.
-
-    Raises:
-        TypeError, ValueError: as :class:`LinearBias`; or the query has another number of
-            heads.
 
     Source: Press et al. 2022, section 3.
 
@@ -152,7 +135,7 @@ class ALiBi(LinearBias):
         self,
         query: Float[Tensor, "*b h q d"],
         key: Float[Tensor, "*b h k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b h q k"]:
         """``q_iᵀ k_j / √d − m_h |i − j|``."""
         check_head_axis(query, self.heads)

@@ -4,19 +4,16 @@ from abc import ABC, abstractmethod
 from math import prod
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
 from companion._checks import (
     check_independent,
-    check_inputs,
-    check_kind,
-    check_mask,
     check_max_length,
     check_positive,
-    check_size,
     query_positions,
+    score_shape,
 )
 from companion.attention.base import (
     Attention,
@@ -25,6 +22,8 @@ from companion.attention.base import (
     uniform_parameter,
     without_autocast,
 )
+from companion.attention.prepared import Wrapper
+from companion.attention.types import Mask, Positions
 
 
 class Location(Attention):
@@ -41,10 +40,6 @@ class Location(Attention):
         query_size: features of a query.
         max_length: the number of positions that have a score. The length of a source is
             that of the keys, with their padding.
-
-    Raises:
-        ValueError: a size is below 1, the source is longer than ``max_length``, or the
-            query does not have ``query_size`` features.
 
     Source: Luong et al. 2015, section 3.1, equation (8).
     Deviation: the paper's note 6 ignores the end of a longer source; here it is an error,
@@ -67,13 +62,12 @@ class Location(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """As many rows of ``W h`` as there are keys."""
-        check_size("query", query, self.W.in_features)
         length = key.shape[-2]
         check_max_length("source", length, "location attention", self.W.out_features)
         return linear(query, self.W.weight[:length])
 
 
-class LocalWindow(Attention, ABC):
+class LocalWindow(Wrapper, ABC):
     """Attention within a window around a centre p_t, by the scores of another attention.
 
     ::
@@ -87,14 +81,9 @@ class LocalWindow(Attention, ABC):
     the window contains no position of the source, weights and context are zero.
 
     Args:
-        attention: gives the scores; it may not depend on positions itself.
+        attention: gives the scores; it may not depend on positions itself, or have a rule
+            or noise of its own.
         radius: the paper's D. It may exceed the source, which is then the window.
-
-    Raises:
-        ValueError: ``radius`` is below 1.
-        TypeError: ``radius`` is not an integer; ``attention`` is no
-            :class:`~companion.attention.base.Attention`, depends on positions, or changes
-            the softmax of its scores.
 
     Source: Luong et al. 2015, section 3.2.
     Deviation: the paper does not say how p_t is rounded; here positions count from 0 and
@@ -104,12 +93,11 @@ class LocalWindow(Attention, ABC):
     """
 
     uses_key_position = True
-    has_own_mask = True
+    has_own_weights = True
     settings = ("radius",)
 
     def __init__(self, attention: Attention, radius: int):
-        super().__init__()
-        check_kind(self, attention, Attention)
+        super().__init__(attention)
         check_positive(radius=radius)
         check_independent(
             self,
@@ -121,7 +109,6 @@ class LocalWindow(Attention, ABC):
         check_independent(
             self, attention, "has_own_weights", because="only its scores are used"
         )
-        self.attention = attention
         self.radius = radius
 
     @abstractmethod
@@ -129,7 +116,7 @@ class LocalWindow(Attention, ABC):
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q"]:
         """The centre p_t of each query's window.
 
@@ -146,15 +133,6 @@ class LocalWindow(Attention, ABC):
         """As the inner attention's, from a contiguous source, which each step would copy otherwise."""
         return self.attention.project(source.contiguous())
 
-    def score(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The scores of all keys, without a window."""
-        return self.attention.score(query, key)
-
     def window_indices(
         self, centre: Float[Tensor, "*b q"], keys: int
     ) -> Int[Tensor, "*b q w"]:
@@ -167,15 +145,13 @@ class LocalWindow(Attention, ABC):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None,
-        query_position: Int[Tensor, "..."] | None,
+        mask: Mask,
+        query_position: Positions,
     ) -> tuple[Float[Tensor, "*b q w"], Int[Tensor, "*b q w"]]:
         """The weights of each window, and its :meth:`window_indices`."""
-        check_inputs(query, key)
         keys = key.shape[-2]
         if mask is not None:
-            shape = _score_shape(query, key)
-            check_mask(mask, shape)
+            shape = score_shape(query, key)
             mask = mask.expand(*mask.shape[:-1], keys)
         if self.uses_query_position:
             query_position = query_positions(query, keys, query_position)
@@ -199,43 +175,18 @@ class LocalWindow(Attention, ABC):
         """The weights with an effect of the distance from the centre; by default none."""
         return weights
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The weights of each window, and zero in the rest of the source."""
-        weights, indices = self.window_weights(query, key, mask, query_position)
-        return _scatter(weights, indices, key.shape[-2])
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        weights, indices = self.window_weights(query, key, mask, position)
+        full = weights.new_zeros(*weights.shape[:-1], key.shape[-2])
+        return full.scatter(-1, indices.expand_as(weights), weights)
 
-    def attend(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
-        """The context of each window, and its weights over the whole source."""
-        check_inputs(query, key, value)
-        weights, indices = self.window_weights(query, key, mask, query_position)
-        context = _weighted_sum(weights, value, indices)
-        return context, _scatter(weights, indices, key.shape[-2])
-
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each window."""
-        check_inputs(query, key, value)
-        weights, indices = self.window_weights(query, key, mask, query_position)
-        return _weighted_sum(weights, value, indices)
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        weights, indices = self.window_weights(query, key, mask, position)
+        return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
 
 
 class LocalM(LocalWindow):
@@ -250,9 +201,6 @@ class LocalM(LocalWindow):
 
     Args:
         attention, radius: as in :class:`LocalWindow`.
-
-    Raises:
-        ValueError, TypeError: as :class:`LocalWindow`.
 
     Source: Luong et al. 2015, section 3.2.
     Deviation: beyond the end of the source the authors' code keeps the window at the last
@@ -271,7 +219,7 @@ class LocalM(LocalWindow):
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q"]:
         """The query's own position."""
         wide = torch.promote_types(query.dtype, torch.float32)
@@ -299,10 +247,6 @@ class LocalP(LocalWindow):
         hidden_size: rows of W_p, which the paper takes to be square; ``query_size``, if
             not given.
 
-    Raises:
-        ValueError: as :class:`LocalWindow`; or a size is below 1, or not the query's.
-        TypeError: as :class:`LocalWindow`.
-
     Source: Luong et al. 2015, section 3.2, equations (9) and (10).
     Deviation: as the paper says, p_t is between 0 and S; because our positions count
     from 0, the authors' 1 + (S − 1) σ(…) on positions from 1 is another reading.
@@ -313,8 +257,6 @@ class LocalP(LocalWindow):
         >>> bool((attention.weights(x, x).sum(-1) < 1).all())
         True
     """
-
-    sums_below_one = True
 
     def __init__(
         self,
@@ -337,10 +279,9 @@ class LocalP(LocalWindow):
         self,
         query: Float[Tensor, "*b q d"],
         lengths: Int[Tensor, "..."] | int,
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q"]:
         """A fraction of the sequence's length, predicted from the query."""
-        check_size("query", query, self.W_p.in_features)
         hidden = torch.tanh(self.W_p(query))
         wide = torch.promote_types(hidden.dtype, torch.float32)
         with without_autocast(query.device):
@@ -354,14 +295,6 @@ class LocalP(LocalWindow):
         return weights * gaussian.to(weights.dtype)
 
 
-def _score_shape(query: Tensor, key: Tensor) -> torch.Size:
-    """The shape of the scores, in which the batches of query and key are broadcast."""
-    batch = query.shape[:-2]
-    if batch != key.shape[:-2]:
-        batch = torch.broadcast_shapes(batch, key.shape[:-2])
-    return torch.Size((*batch, query.shape[-2], key.shape[-2]))
-
-
 def _gather(
     source: Float[Tensor, "*b k d"], indices: Int[Tensor, "*b q w"]
 ) -> Float[Tensor, "*b q w d"]:
@@ -369,20 +302,3 @@ def _gather(
     *batch, keys, size = source.shape
     first = keys * torch.arange(prod(batch), device=source.device).view(*batch, 1, 1)
     return embedding(first + indices, source.reshape(-1, size))
-
-
-def _weighted_sum(
-    weights: Float[Tensor, "*b q w"],
-    value: Float[Tensor, "*b k v"],
-    indices: Int[Tensor, "*b q w"],
-) -> Float[Tensor, "*b q v"]:
-    """The sum of the values at some positions, each times its weight."""
-    return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
-
-
-def _scatter(
-    weights: Float[Tensor, "*b q w"], indices: Int[Tensor, "*b q w"], keys: int
-) -> Float[Tensor, "*b q k"]:
-    """The weights of windows at their positions of the source, zero elsewhere."""
-    full = weights.new_zeros(*weights.shape[:-1], keys)
-    return full.scatter(-1, indices.expand_as(weights), weights)

@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from companion._checks import check_positive
+from companion.attention.types import Mask
 
 
 class Rule(ABC):
@@ -72,9 +73,6 @@ class local(Rule):  # noqa: N801
     Args:
         radius: the largest distance from a position to one that it attends to.
 
-    Raises:
-        ValueError: the radius is below 1.
-
     Source: Su 2019.
 
     Example:
@@ -101,9 +99,6 @@ class sliding_window(Rule):  # noqa: N801
     Args:
         size: the number of positions, the query's own included.
 
-    Raises:
-        TypeError, ValueError: the size is not an integer, or is below 1.
-
     Source: Beltagy et al. 2020, section 3.1, to one side.
 
     Example:
@@ -128,9 +123,6 @@ class first_positions(Rule):  # noqa: N801
     Args:
         count: the number of positions.
 
-    Raises:
-        TypeError, ValueError: the count is not an integer, or is below 1.
-
     Source: Xiao et al. 2024, section 3.2: attention sinks.
 
     Example:
@@ -153,9 +145,6 @@ class atrous(Rule):  # noqa: N801
 
     Args:
         rate: the distance between neighbouring positions that i attends to.
-
-    Raises:
-        ValueError: the rate is below 1.
 
     Source: Su 2019.
 
@@ -180,9 +169,6 @@ class same_block(Rule):  # noqa: N801
 
     Args:
         size: the number of positions in a block.
-
-    Raises:
-        ValueError: the size is below 1.
     """
 
     size: int
@@ -205,9 +191,6 @@ class block_ends(Rule):  # noqa: N801
     Args:
         size: the number of positions in a block.
         count: how many positions at the end of a block are attended to.
-
-    Raises:
-        ValueError: a number is below 1, or ``count`` is above ``size``.
     """
 
     size: int
@@ -226,11 +209,7 @@ class block_ends(Rule):  # noqa: N801
 
 @dataclass(frozen=True)
 class Combination(Rule):
-    """A rule made of two others; it is relative if both of them are.
-
-    Args:
-        first, second: rules, or any functions of ``(i, j)``.
-    """
+    """A rule made of two others; it is relative if both of them are."""
 
     first: RuleFunction
     second: RuleFunction
@@ -246,9 +225,6 @@ class Combination(Rule):
 class union(Combination):  # noqa: N801
     """Position i attends to j where at least one of two rules allows it.
 
-    Args:
-        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
-
     Example:
         >>> union(causal(), local(1))(torch.tensor(1), torch.arange(4))
         tensor([ True,  True,  True, False])
@@ -262,9 +238,6 @@ class union(Combination):  # noqa: N801
 class intersection(Combination):  # noqa: N801
     """Position i attends to j where both of two rules allow it.
 
-    Args:
-        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
-
     Example:
         >>> intersection(causal(), local(1))(torch.tensor(2), torch.arange(4))
         tensor([False,  True,  True, False])
@@ -277,9 +250,6 @@ class intersection(Combination):  # noqa: N801
 @dataclass(frozen=True)
 class difference(Combination):  # noqa: N801
     """Position i attends to j where the first rule allows it and the second does not.
-
-    Args:
-        first, second: the two rules, each a :class:`Rule` or a function of ``(i, j)``.
 
     Example:
         >>> difference(causal(), local(1))(torch.tensor(2), torch.arange(4))
@@ -296,9 +266,6 @@ def strided_local(stride: int) -> Rule:
     Args:
         stride: how many positions before i it attends to; the paper's l.
 
-    Raises:
-        ValueError: the stride is below 1.
-
     Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     Deviation: the authors' code attends to one position fewer, which A⁽²⁾ contains; the
     union is the same.
@@ -313,9 +280,6 @@ def strided_atrous(stride: int) -> Rule:
     Args:
         stride: the distance between neighbouring positions that i attends to; the
             paper's l.
-
-    Raises:
-        ValueError: the stride is below 1.
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
@@ -334,9 +298,6 @@ def strided(stride: int) -> Rule:
         stride: the number of nearest positions, and the distance between the others; the
             paper's l.
 
-    Raises:
-        ValueError: the stride is below 1.
-
     Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
     :func:`strided_local` and :func:`strided_atrous`.
 
@@ -354,9 +315,6 @@ def fixed_block(stride: int) -> Rule:
     Args:
         stride: the size of a block; the paper's l.
 
-    Raises:
-        ValueError: the stride is below 1.
-
     Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     """
     return intersection(causal(), same_block(stride))
@@ -369,9 +327,6 @@ def fixed_summary(stride: int, expressive: int = 1) -> Rule:
         stride: the size of a block; the paper's l.
         expressive: how many positions at the end of a block all later positions attend
             to; the paper's c.
-
-    Raises:
-        ValueError: a size is below 1, or ``expressive`` is above the stride.
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
@@ -389,9 +344,6 @@ def fixed(stride: int, expressive: int = 1) -> Rule:
         stride: the size of a block.
         expressive: how many positions at the end of a block all later positions attend
             to; the paper's c.
-
-    Raises:
-        ValueError: a size is below 1, or ``expressive`` is above the stride.
 
     Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
     :func:`fixed_block` and :func:`fixed_summary`.
@@ -415,9 +367,6 @@ def sink_window(window: int, sinks: int) -> Rule:
     Args:
         window: the number of last positions, the query's own included.
         sinks: the number of first positions.
-
-    Raises:
-        TypeError, ValueError: a number is not an integer, or is below 1.
 
     Source: Xiao et al. 2024, section 3.2.
 
@@ -444,9 +393,6 @@ def dense(
         keys: the number of keys; by default that of the queries.
         device: the device of the mask.
         first: the position of the first query.
-
-    Raises:
-        ValueError: a length is below 1.
 
     Example:
         >>> dense(causal(), 3).int()
@@ -484,7 +430,7 @@ def visible_keys(
 
 def with_mask(
     rule: RuleFunction,
-    mask: Bool[Tensor, "..."] | None,
+    mask: Mask,
     query_position: Tensor,
     shape: Sequence[int],
 ) -> Bool[Tensor, "..."]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import (
@@ -13,12 +13,12 @@ from companion._checks import (
     check_mask,
     check_positive,
     check_projected,
-    check_size,
     head_size,
 )
 from companion.attention.base import Attention, repeat_heads, show_settings
 from companion.attention.causal import CausalAttention
 from companion.attention.scores import ScaledDot
+from companion.attention.types import Mask, Positions
 
 
 class MultiHeadAttention(nn.Module):
@@ -45,12 +45,6 @@ class MultiHeadAttention(nn.Module):
         d_k, d_v: features of a head's queries and keys, and of its values; each is
             ``d_model / heads`` by default.
         key_value_heads: the number of heads of keys and values, g; by default h.
-
-    Raises:
-        ValueError: a size is below 1, ``d_model`` is not divisible by the number of
-            heads where that decides a size, or g does not divide h.
-        TypeError: a size is not an integer, or ``attention`` is no
-            :class:`~companion.attention.base.Attention`.
 
     Source: Vaswani et al. 2017, section 3.2.2; ``W_Q``, ``W_K`` and ``W_V`` contain the
     matrices of all heads side by side. Shazeer 2019 (g = 1) and Ainslie et al. 2023,
@@ -98,36 +92,29 @@ class MultiHeadAttention(nn.Module):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b g k d"], Float[Tensor, "*b g k v"]]:
         """The keys and values of all heads, computed once for all queries."""
-        check_size("source", source, self.W_K.in_features)
         groups = self.key_value_heads
-        key, _ = self.attention.project(_split(self.W_K(source), groups))
-        return key, _split(self.W_V(source), groups)
+        key, _ = self.attention.project(split_heads(self.W_K(source), groups))
+        return key, split_heads(self.W_V(source), groups)
 
     def weights(
         self,
         query: Float[Tensor, "*b q s"],
         key: Float[Tensor, "*b g k d"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b h q k"]:
-        """The attention weights of each head.
-
-        Raises:
-            ValueError, TypeError: as :meth:`forward`.
-        """
-        mask, query_position = self._for_heads(query, key, mask, query_position)
-        queries = self._queries(query)
-        return self.attention.weights(
-            queries, repeat_heads(queries, key), mask, query_position
-        )
+        """The attention weights of each head."""
+        others = self._for_heads(query, key, mask, query_position)
+        queries = split_heads(self.W_Q(query), self.heads)
+        return self.attention.weights(queries, repeat_heads(queries, key), *others)
 
     def forward(
         self,
         query: Float[Tensor, "*b q s"],
         key: Float[Tensor, "*b g k d"],
         value: Float[Tensor, "*b g k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
+        mask: Mask = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q s"]:
         """The output of all heads together, for each query.
 
@@ -141,23 +128,17 @@ class MultiHeadAttention(nn.Module):
                 as ``mask[None]``: with b = q, it is refused as ambiguous.
             query_position: the positions of the queries among the keys, ``(q,)`` or
                 ``(*b, q)``.
-
-        Raises:
-            ValueError: sizes do not fit, the source is empty, or the mask does not fit.
-            TypeError: the mask is not boolean, or the positions are not integers.
         """
-        mask, query_position = self._for_heads(query, key, mask, query_position)
-        context = self._attend(self._queries(query), key, value, mask, query_position)
-        return self._join(context)
+        others = self._for_heads(query, key, mask, query_position)
+        queries = split_heads(self.W_Q(query), self.heads)  # (*b, h, q, d)
+        key, value = repeat_heads(queries, key), repeat_heads(queries, value)
+        return self.W_O(join_heads(self.attention(queries, key, value, *others)))
 
     def start(self, source: Float[Tensor, "b n s"]) -> Any:
         """The state of causal decoding before the first position.
 
         Args:
             source: any vectors of the right size, of which none is used; n may be 0.
-
-        Raises:
-            ValueError: the attention is not causal, or the source has another size.
         """
         return self.attention.start(*self.project(source[:, :0]))
 
@@ -172,9 +153,9 @@ class MultiHeadAttention(nn.Module):
             state: what :meth:`start` or the last call returned.
         """
         key, value = self.project(source)
-        query = self._queries(source)
-        context, state = self.attention.extend(query, key, value, state)
-        return self._join(context), state
+        queries = split_heads(self.W_Q(source), self.heads)
+        context, state = self.attention.extend(queries, key, value, state)
+        return self.W_O(join_heads(context)), state
 
     def extra_repr(self) -> str:
         """The numbers of heads, for ``print``."""
@@ -182,27 +163,9 @@ class MultiHeadAttention(nn.Module):
             return show_settings(self, "heads")
         return show_settings(self, "heads", "key_value_heads")
 
-    def _attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor | None
-    ) -> Float[Tensor, "*b h q v"]:
-        if self.key_value_heads == self.heads:
-            return self.attention(query, key, value, *others)
-        return self.attention.forward_grouped(query, key, value, *others)
-
-    def _join(self, context: Float[Tensor, "*b h q v"]) -> Float[Tensor, "*b q s"]:
-        return self.W_O(context.transpose(-3, -2).flatten(-2))
-
-    def _queries(self, query: Float[Tensor, "*b q s"]) -> Float[Tensor, "*b h q d"]:
-        check_size("query", query, self.W_Q.in_features)
-        return _split(self.W_Q(query), self.heads)
-
     def _for_heads(
-        self,
-        query: Tensor,
-        key: Tensor,
-        mask: Tensor | None,
-        query_position: Tensor | None,
-    ) -> tuple[Tensor | None, Tensor | None]:
+        self, query: Tensor, key: Tensor, mask: Mask, query_position: Positions
+    ) -> tuple[Mask, Positions]:
         """Mask and positions with an axis for the heads, unless they broadcast or have one."""
         check_projected(query, key, self.key_value_heads)
         if query_position is not None and query_position.ndim > 1:
@@ -268,10 +231,16 @@ class MultiHeadAttention(nn.Module):
         return other
 
 
-def _split(features: Float[Tensor, "*b n hd"], heads: int) -> Float[Tensor, "*b h n d"]:
-    """The features of each head."""
-    *batch, size = features.shape
-    return features.view(*batch, heads, size // heads).transpose(-3, -2)
+def split_heads(
+    features: Float[Tensor, "*b n hd"], heads: int
+) -> Float[Tensor, "*b h n d"]:
+    """The features of each head: views, because a decoding step would notice einops."""
+    return features.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def join_heads(context: Float[Tensor, "*b h n d"]) -> Float[Tensor, "*b n hd"]:
+    """The features of all heads, side by side."""
+    return context.transpose(-3, -2).flatten(-2)
 
 
 def _pairs(

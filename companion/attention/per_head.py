@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion._checks import check_head_axis, check_inputs, check_kind, check_positive
+from companion._checks import check_head_axis, check_kind, check_positive
 from companion.attention.base import Attention
+from companion.attention.types import Mask, Positions
 
 
 class PerHead(Attention):
@@ -20,15 +21,10 @@ class PerHead(Attention):
 
     Heads are the axis before the positions, as in
     :class:`~companion.attention.multihead.MultiHeadAttention`, whose inner attention it
-    is made for. Each head is computed by its own attention's ``forward``, which may be
-    fused.
+    is made for.
 
     Args:
         attentions: one for each head, in their order. One attention may be used twice.
-
-    Raises:
-        ValueError: there is no attention, or the query has another number of heads.
-        TypeError: one is no :class:`~companion.attention.base.Attention`.
 
     Source: Child et al. 2019, section 4.2: several heads, each with a pattern.
 
@@ -50,8 +46,6 @@ class PerHead(Attention):
         self.attentions: Any = nn.ModuleList(attentions)
         self.causal = all(x.causal for x in attentions)
         self.uses_query_position = any(x.uses_query_position for x in attentions)
-        self.uses_key_position = any(x.uses_key_position for x in attentions)
-        self.has_own_mask = any(x.has_own_mask for x in attentions)
 
     def project(
         self, source: Float[Tensor, "*b h k s"]
@@ -66,35 +60,22 @@ class PerHead(Attention):
         self,
         query: Float[Tensor, "*b h q d"],
         key: Float[Tensor, "*b h k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b h q k"]:
         """The scores of each head."""
         heads = self._heads(query, key, query_position)
         return torch.cat([head.score_at(*inputs) for head, inputs in heads], -3)
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b h q d"],
-        key: Float[Tensor, "*b h k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b h q k"]:
-        """The weights of each head."""
-        check_inputs(query, key)
-        heads = self._heads(query, key, mask, query_position)
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        heads = self._heads(query, key, mask, position)
         return torch.cat([head.weights(*inputs) for head, inputs in heads], -3)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b h q d"],
-        key: Float[Tensor, "*b h k e"],
-        value: Float[Tensor, "*b h k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b h q v"]:
-        """The context of each head."""
-        check_inputs(query, key, value)
-        heads = self._heads(query, key, value, mask, query_position)
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        heads = self._heads(query, key, value, mask, position)
         return torch.cat([head(*inputs) for head, inputs in heads], -3)
 
     def _heads(

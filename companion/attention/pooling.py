@@ -24,10 +24,6 @@ def last_pooling(
         states: the sequences.
         mask: boolean, ``True`` = a state to keep.
 
-    Raises:
-        TypeError: the mask is not boolean.
-        ValueError: the sequences are empty, or the mask is not of shape ``(*b, n)``.
-
     Example:
         >>> last_pooling(torch.eye(3), torch.tensor([True, True, False]))
         tensor([0., 1., 0.])
@@ -44,12 +40,6 @@ def mean_pooling(
 ) -> Float[Tensor, "*b d"]:
     """The mean of the states that are not masked: attention whose scores are all equal.
 
-    Args:
-        states, mask: as in :func:`last_pooling`.
-
-    Raises:
-        TypeError, ValueError: as :func:`last_pooling`.
-
     Example:
         >>> mean_pooling(torch.eye(3), torch.tensor([True, True, False]))
         tensor([0.5000, 0.5000, 0.0000])
@@ -63,12 +53,6 @@ def max_pooling(
     states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]
 ) -> Float[Tensor, "*b d"]:
     """The maximum of each feature over the states that are not masked.
-
-    Args:
-        states, mask: as in :func:`last_pooling`.
-
-    Raises:
-        TypeError, ValueError: as :func:`last_pooling`.
 
     Example:
         >>> max_pooling(torch.eye(3), torch.tensor([True, True, False]))
@@ -91,11 +75,6 @@ class AttentionPooling(nn.Module):
         attention: any :class:`~companion.attention.base.Attention` whose weights do not
             depend on the query's position, because the learned query has none.
         query_size: the number of features of the query u.
-
-    Raises:
-        ValueError: ``query_size`` is below 1.
-        TypeError: the attention is not an :class:`~companion.attention.base.Attention`, or
-            depends on the query's position.
 
     Source: Yang et al. 2016, section 2.2, where the attention is
     :class:`~companion.attention.scores.HiddenDot`.
@@ -125,12 +104,7 @@ class AttentionPooling(nn.Module):
     def forward(
         self, states: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"]
     ) -> Float[Tensor, "*b v"]:
-        """One vector for each sequence.
-
-        Raises:
-            TypeError, ValueError: as :func:`last_pooling`, or sizes do not fit the
-                attention.
-        """
+        """One vector for each sequence."""
         check_states("sequence", states, mask)
         key, value = self.attention.project(states)
         query = self.query.expand(*states.shape[:-2], 1, -1)  # (*b, 1, query_size)

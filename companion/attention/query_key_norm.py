@@ -1,12 +1,13 @@
 """Query–key normalisation: queries and keys of one norm, so that no score can explode."""
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from companion._checks import check_above_zero, check_positive, check_size
+from companion._checks import check_above_zero, check_positive
 from companion.attention.base import Attention
 from companion.attention.prepared import Prepared
+from companion.attention.types import Positions
 
 
 class _RMSNorm(nn.RMSNorm):
@@ -35,11 +36,6 @@ class QueryKeyNorm(Prepared):
         attention: what is computed with the normalised queries and keys.
         epsilon: ε, which keeps the norm of zeros a number.
 
-    Raises:
-        TypeError: ``attention`` is no attention, or a number is of the wrong type.
-        ValueError: ``size`` is below 1, ε is not above 0, or queries or keys have another
-            size.
-
     Source: Henry et al. 2020 (the norm, and a learned factor); Dehghani et al. 2023,
     section 2 (LayerNorm of queries and keys).
     Deviation: RMSNorm instead of LayerNorm or the L2 norm, as in OLMo 2 (2025).
@@ -56,7 +52,6 @@ class QueryKeyNorm(Prepared):
         super().__init__(attention)
         check_positive(size=size)
         check_above_zero(epsilon=epsilon)
-        self.size = size
         self.query_norm = _RMSNorm(size, eps=epsilon)
         self.key_norm = _RMSNorm(size, eps=epsilon)
 
@@ -64,7 +59,6 @@ class QueryKeyNorm(Prepared):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
         """The normalised key, and the value, which is not normalised."""
-        check_size("source", source, self.size)
         key, _ = self.attention.project(self.key_norm(source))
         return key, self.attention.project(source)[1]
 
@@ -72,10 +66,9 @@ class QueryKeyNorm(Prepared):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*c k e"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
     ) -> tuple[Float[Tensor, "*b q d"], Float[Tensor, "*c k e"]]:
         """The normalised query; the key is normalised already."""
-        check_size("query", query, self.size)
         return self.query_norm(query), key
 
     def extend(
@@ -86,5 +79,4 @@ class QueryKeyNorm(Prepared):
         state: object,
     ) -> tuple[Float[Tensor, "b *h m v"], object]:
         """The contexts of the next positions, by the attention inside."""
-        check_size("query", query, self.size)
         return self.attention.extend(self.query_norm(query), key, value, state)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from companion._checks import (
 from companion.attention.base import Attention
 from companion.attention.prepared import Prepared
 from companion.attention.query_key_norm import QueryKeyNorm
+from companion.attention.types import Positions
 
 
 def rotate(
@@ -38,9 +40,6 @@ def rotate(
             computed in float32 and returned in its own type.
         position: integers ``(n,)``, or with axes that broadcast to the leading axes of x.
         base: 10,000 in the paper. A larger base makes the slow pairs slower.
-
-    Raises:
-        ValueError: the number of features is odd, or the base is not finite and above 0.
 
     Source: Su et al. 2021, equations (15) and (34).
 
@@ -94,12 +93,9 @@ class Rotary(Prepared):
         base: 10,000 in the paper.
 
     Raises:
-        ValueError: queries and keys differ in their number of features, or it is odd; the
-            base is not finite and above 0; or there are more queries than keys and no
-            ``query_position``.
-        TypeError: ``attention`` is no attention, or is a
+        TypeError: ``attention`` is a
             :class:`~companion.attention.query_key_norm.QueryKeyNorm`, which belongs
-            outside; or the base is no number.
+            outside.
 
     Source: Su et al. 2021 (RoFormer), section 3.2, equations (14) to (16), (34).
     Deviation: code for Llama rotates dimension t together with t + d/2 instead of 2t with
@@ -114,6 +110,7 @@ class Rotary(Prepared):
         torch.Size([1, 6, 8])
     """
 
+    uses_query_position = uses_key_position = True
     settings = ("base",)
 
     def __init__(self, attention: Attention, base: float = 10000.0):
@@ -125,17 +122,15 @@ class Rotary(Prepared):
             )
         check_above_zero(base=base)
         self.base = base
-        self.uses_query_position = self.uses_key_position = True
 
     def prepare(
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*c k e"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
     ) -> tuple[Float[Tensor, "*b q d"], Float[Tensor, "*c k e"]]:
         """Query and key, each rotated by its position; the first key is at position 0."""
         check_same_features(query, key)
-        check_even_features("query", query)
         i = query_positions(query, key.shape[-2], query_position)
         j = torch.arange(key.shape[-2], device=key.device)
         return rotate(query, i, self.base), rotate(key, j, self.base)
@@ -148,8 +143,7 @@ class Rotary(Prepared):
         state: Any,
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions; the state has their keys, rotated."""
-        check_continues(self, state, self.state_type, key)
-        check_same_features(query, key)
+        check_continues(self, state, query, key, value)
         check_even_features("query", query)
         position = next_positions(query, state.seen)
         turn = _cos_and_sin(query, position, self.base)  # the same for both
@@ -172,8 +166,8 @@ class CacheRotary(Rotary):
         attention, base: as of :class:`Rotary`.
 
     Raises:
-        TypeError, ValueError: as :class:`Rotary`; or the attention keeps no keys while
-            decoding, as :class:`~companion.attention.linear.CausalLinearAttention`.
+        TypeError: as :class:`Rotary`; or the attention keeps no keys while decoding, as
+            :class:`~companion.attention.linear.CausalLinearAttention`.
 
     Source: Xiao et al. 2024 (StreamingLLM), section 3.2.
 
@@ -197,6 +191,7 @@ class CacheRotary(Rotary):
         state: Any,
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions, as if they came one by one."""
+        check_continues(self, state, query, key, value)
         lengths, contexts = self._lengths(key, value, state), []
         parts = (x.split(lengths, -2) for x in (query, key, value))
         for q, k, v in zip(*parts, strict=True):
@@ -204,17 +199,11 @@ class CacheRotary(Rotary):
             contexts.append(context)
         return torch.cat(contexts, -2), state
 
-    def _lengths(
-        self,
-        key: Float[Tensor, "b *g m e"],
-        value: Float[Tensor, "b *g m v"],
-        state: Any,
-    ) -> list[int]:
+    def _lengths(self, key: Tensor, value: Tensor, state: Any) -> list[int]:
         """How many positions to compute at once: first those that fit the cache, then single ones."""
         new = key.shape[-2]
         if new < 2:
             return [new]
-        check_continues(self, state, self.state_type, key)
         cache = state.extended(key, value)
         forgotten = cache.key.shape[-2] - self.forget(cache).key.shape[-2]
         single = max(0, forgotten - 1)  # the last position of a part may make it forget
@@ -241,10 +230,6 @@ def adjacent_pairs(
         weight: the matrix or bias of the queries or keys of all heads, ``(h d, …)``.
         heads: the number of heads in it.
 
-    Raises:
-        TypeError, ValueError: ``heads`` is not an integer, is below 1, or does not divide
-            the rows into heads of even size.
-
     Example:
         >>> adjacent_pairs(torch.tensor([0, 1, 2, 3, 10, 11, 12, 13.0]), heads=2)
         tensor([ 0.,  2.,  1.,  3., 10., 12., 11., 13.])
@@ -255,6 +240,4 @@ def adjacent_pairs(
             f"{weight.shape[0]} rows are not {heads} heads of an even size, which a "
             f"rotation of pairs needs"
         )
-    rows = weight.unflatten(0, (heads, -1))  # (h, d, …)
-    halves = rows.unflatten(1, (2, -1))  # (h, 2, d/2, …)
-    return halves.transpose(1, 2).flatten(0, 2)
+    return rearrange(weight, "(h two t) ... -> (h t two) ...", h=heads, two=2)

@@ -1,22 +1,18 @@
 """The family of scores: how well a key matches a query, from a dot product to a network."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from companion._checks import (
-    check_above_zero,
-    check_positive,
-    check_same_features,
-    check_size,
-)
+from companion._checks import check_above_zero, check_positive, check_same_features
 from companion.attention.base import Attention, reset_uniform
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
     dot_product_attention,
 )
+from companion.attention.types import Mask, Positions
 
 
 class Dot(Attention):
@@ -28,9 +24,6 @@ class Dot(Attention):
 
     If the components have variance 1, the scores have variance d, so that the softmax
     saturates in many dimensions: see :class:`ScaledDot`.
-
-    Raises:
-        ValueError: query and key have different numbers of features.
 
     Source: Luong et al. 2015, section 3.1, *dot*.
 
@@ -44,7 +37,6 @@ class Dot(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ k_j``."""
-        check_same_features(query, key)
         return query @ key.mT
 
 
@@ -57,9 +49,6 @@ class ScaledDot(Dot):
 
     ``forward`` is PyTorch's fused ``scaled_dot_product_attention``, which need not store
     the weights.
-
-    Raises:
-        ValueError: query and key have different numbers of features.
 
     Source: Vaswani et al. 2017, section 3.2.1, where d is d_k.
 
@@ -75,15 +64,9 @@ class ScaledDot(Dot):
         """``q_iᵀ k_j / √d``."""
         return super().score(query * query.shape[-1] ** -0.5, key)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context by a fused kernel; zero for a query of which every key is masked."""
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
         return dot_product_attention(query, key, value, mask)
 
 
@@ -99,11 +82,6 @@ class Cosine(Attention):
 
     Args:
         strength: β.
-
-    Raises:
-        ValueError: the strength is not a finite number above 0, or query and key have
-            different numbers of features.
-        TypeError: the strength is not a number.
 
     Source: Graves et al. 2014 (Neural Turing Machines), section 3.3.1.
     Deviation: the paper's controller outputs β at each step; here it is a constant.
@@ -140,9 +118,6 @@ class Bilinear(Attention):
     Args:
         query_size, key_size: the number of features of a query and of a source state.
 
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
-
     Source: Luong et al. 2015, section 3.1, *general*.
 
     Example:
@@ -160,15 +135,12 @@ class Bilinear(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W k_j`` as the key, the source itself as the value."""
-        check_size("source", source, self.W.in_features)
         return self.W(source), source
 
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ W k_j``, where the key is already ``W k_j``."""
-        check_size("query", query, self.W.out_features)
-        check_size("projected key", key, self.W.out_features)
         return query @ key.mT
 
 
@@ -188,9 +160,6 @@ class Concat(Attention):
         query_size, key_size: the number of features of a query and of a source state.
         size: the size of the hidden layer.
 
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
-
     Source: Luong et al. 2015, section 3.1, *concat*.
 
     Example:
@@ -202,7 +171,7 @@ class Concat(Attention):
     def __init__(self, query_size: int, key_size: int, size: int):
         super().__init__()
         check_positive(query_size=query_size, key_size=key_size, size=size)
-        self.query_size, self.key_size = query_size, key_size
+        self.query_size = query_size
         self.W = nn.Linear(query_size + key_size, size, bias=False)
         self.v = nn.Parameter(torch.empty(size))
         self.reset_parameters()
@@ -215,15 +184,12 @@ class Concat(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W_k k_j`` as the key, the source itself as the value."""
-        check_size("source", source, self.key_size)
         return linear(source, self.W.weight[:, self.query_size :]), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """``vᵀ tanh(W [q_i; k_j])``, where the key is already ``W_k k_j``."""
-        check_size("query", query, self.query_size)
-        check_size("projected key", key, self.W.out_features)
         query = linear(query, self.W.weight[:, : self.query_size])
         return additive_scores(query, key, self.v)
 
@@ -242,9 +208,6 @@ class MLP(Attention):
         query_size, key_size: the number of features of a query and of a source state.
         size: the size of each hidden layer.
         layers: the number of hidden layers, L.
-
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
 
     Source: Pavlopoulos et al. 2017 (Deeper attention).
     Deviation: the paper's network has the key as its only input; ours has the query too,
@@ -277,17 +240,17 @@ class MLP(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``U k_j`` as the key, the source itself as the value."""
-        check_size("source", source, self.U.in_features)
         return self.U(source), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """``vᵀ z_L``, where the key is already ``U k_j``."""
-        check_size("query", query, self.W.in_features)
-        check_size("projected key", key, self.U.out_features)
-        pairs = self.W(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*b, q, k, size)
-        hidden = torch.relu_(pairs)
+        query = self.W(query)
+        check_same_features(query, key)
+        hidden = torch.relu_(
+            query.unsqueeze(-2) + key.unsqueeze(-3)
+        )  # (*b, q, k, size)
         for layer in self.hidden:
             hidden = torch.relu_(layer(hidden))
         return hidden @ self.v
@@ -305,9 +268,6 @@ class HiddenDot(Dot):
     Args:
         size: the number of features of a source state.
         query_size: the number of features of a query, and so of u_j; by default ``size``.
-
-    Raises:
-        ValueError: a size is below 1, or query or source have another size.
 
     Source: Yang et al. 2016, section 2.2, equations (5) to (7), where the only query is
     the context vector u_w or u_s.
@@ -328,5 +288,4 @@ class HiddenDot(Dot):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``tanh(W h_j + b)`` as the key, the source itself as the value."""
-        check_size("source", source, self.W.in_features)
         return torch.tanh(self.W(source)), source

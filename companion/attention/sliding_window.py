@@ -26,10 +26,6 @@ class SlidingWindowAttention(PatternAttention):
     Args:
         window: the number of positions.
 
-    Raises:
-        TypeError, ValueError: the window is not an integer, or is below 1; or as
-            :class:`~companion.attention.sparse.PatternAttention`.
-
     Source: Beltagy et al. 2020 (Longformer), section 3.1; with the cache, Jiang et al. 2023
     (Mistral 7B), section 2.
 
@@ -75,11 +71,6 @@ class SinkAttention(SlidingWindowAttention):
     Args:
         window: the number of last positions, the query's own included.
         sinks: the number of first positions; 4 in the paper.
-
-    Raises:
-        TypeError, ValueError: a number is not an integer or below 1; without sinks, use
-            :class:`SlidingWindowAttention`. Or as
-            :class:`~companion.attention.sparse.PatternAttention`.
 
     Source: Xiao et al. 2024 (StreamingLLM), section 3.2.
     Deviation: they count positions within the cache; that is

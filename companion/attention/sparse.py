@@ -1,18 +1,17 @@
 """Attention restricted by position patterns, without computing what they mask: local, atrous, sparse."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from companion._checks import (
     check_last_positions,
-    check_sequence,
     functorch_is_active,
     query_positions,
+    score_shape,
 )
 from companion.attention import masks
 from companion.attention.base import without_autocast
@@ -25,6 +24,7 @@ from companion.attention.kernels.tiling import (
 )
 from companion.attention.masks import RuleFunction
 from companion.attention.scores import ScaledDot
+from companion.attention.types import Mask, Positions
 
 
 class PatternAttention(ScaledDot):
@@ -44,10 +44,6 @@ class PatternAttention(ScaledDot):
             attribute, so set it even if the rule, such as
             :func:`~companion.attention.masks.strided`, masks them already.
 
-    Raises:
-        ValueError: there are more queries than keys and no ``query_position``, or their
-            shapes do not fit: query, key and value have the same leading axes.
-
     Example:
         >>> attention = PatternAttention(masks.fixed(3), causal=True)
         >>> x = torch.randn(1, 6, 8)
@@ -56,7 +52,7 @@ class PatternAttention(ScaledDot):
     """
 
     uses_query_position = True
-    has_own_mask = True
+    has_own_weights = True
     settings: tuple[str, ...] = ("rule", "causal")
 
     def __init__(self, rule: RuleFunction, causal: bool = False):
@@ -68,52 +64,28 @@ class PatternAttention(ScaledDot):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """``qᵀ k / √d``; positions have an effect through the mask alone."""
         return super().score(query, key)
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The softmax under the rule and the mask."""
-        visible = self._visible(query, key, mask, query_position)
-        return super().weights(query, key, visible, query_position)
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        visible = self._visible(query, key, mask, position)
+        return super()._weights(query, key, visible, position)
 
-    def attend(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
-        """Context and weights, by the definition."""
-        check_sequence(query, key, mask, value)
-        return super().attend(query, key, value, mask, query_position)
-
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each query; zero where everything is masked."""
-        check_sequence(query, key, mask, value)
-        visible = self._visible(query, key, mask, query_position)
-        return super().forward(query, key, value, visible)
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        visible = self._visible(query, key, mask, position)
+        return super()._context(query, key, value, visible, position)
 
     def _visible(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, position: Tensor | None
-    ) -> Tensor | None:
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Mask:
         """The mask and the rule as one dense mask."""
-        shape = check_sequence(query, key, mask)
+        shape = score_shape(query, key)
         position = query_positions(query, shape[-1], position)
         if 0 in shape:
             return mask
@@ -133,8 +105,7 @@ class TiledAttention(PatternAttention, ABC):
     an error instead, unless that limit is set higher.
 
     Raises:
-        ValueError: as :class:`PatternAttention`; or the rule of a tile group does not
-            depend on i − j alone.
+        ValueError: the rule of a tile group does not depend on i − j alone.
         TypeError: query, key and value have different dtypes outside autocast.
     """
 
@@ -145,18 +116,12 @@ class TiledAttention(PatternAttention, ABC):
         The queries are the last positions of the keys.
         """
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
-        """The context of each query, by tiles; zero where everything is masked."""
-        shape = check_sequence(query, key, mask, value)
-        if query_position is not None or 0 in shape[-2:] or needs_definition():
-            return self.attend(query, key, value, mask, query_position)[0]
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        shape = score_shape(query, key, value)
+        if position is not None or 0 in shape[-2:] or needs_definition():
+            return self.attend(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
         query, key, value = _with_one_dtype(query, key, value)
         groups = [
@@ -166,14 +131,14 @@ class TiledAttention(PatternAttention, ABC):
             ]
             for group in self.tile_groups(*shape[-2:])
         ]
-        batch = math.prod(shape[:-2])
         flat = (
-            x.reshape(batch, *x.shape[-2:]).contiguous() for x in (query, key, value)
+            x.expand(*shape[:-2], *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous()
+            for x in (query, key, value)
         )
         # Each tile chooses its precision itself.
         with without_autocast(query.device):
             context = MergedAttention.apply(*flat, groups)
-        return context.reshape(*query.shape[:-1], value.shape[-1])
+        return context.reshape(*shape[:-1], value.shape[-1])
 
 
 class LocalAttention(TiledAttention):
@@ -190,10 +155,6 @@ class LocalAttention(TiledAttention):
     Args:
         radius: how far a key may be from its query.
         causal: whether to mask later keys as well.
-
-    Raises:
-        ValueError: the radius is below 1; or as :class:`TiledAttention`.
-        TypeError: as :class:`TiledAttention`, or the radius is not an integer.
 
     Source: Su 2019.
     Deviation: the article cuts no blocks; they make the products large enough to be fast.
@@ -231,10 +192,6 @@ class AtrousAttention(TiledAttention):
         rate: the distance between neighbouring positions of a class.
         causal: whether to mask later keys as well.
 
-    Raises:
-        ValueError: the rate is below 1; or as :class:`TiledAttention`.
-        TypeError: as :class:`TiledAttention`, or the rate is not an integer.
-
     Source: Su 2019.
 
     Example:
@@ -270,10 +227,6 @@ class SparseAttention(TiledAttention):
         rate: the distance between the other positions.
         causal: whether to mask later keys as well. With ``radius`` = ``rate``, it is
             then the strided attention of Child et al. 2019, section 4.3.
-
-    Raises:
-        ValueError: the radius or the rate is below 1; or as :class:`TiledAttention`.
-        TypeError: as :class:`TiledAttention`, or one of them is not an integer.
 
     Source: Su 2019.
 
@@ -328,7 +281,7 @@ def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:
 def _bias(
     tiles: Tiles,
     rule: RuleFunction | None,
-    mask: Tensor | None,
+    mask: Mask,
     shape: torch.Size,
     query: Tensor,
 ) -> Float[Tensor, "#b #t #l w"] | None:

@@ -10,23 +10,22 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from einops import rearrange
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import (
     check_head_axis,
     check_independent,
-    check_inputs,
     check_kind,
     check_last_positions,
-    check_mask,
     check_max_length,
     check_positive,
-    check_size,
     check_table_positions,
     query_positions,
 )
 from companion.attention.base import Attention, masked_softmax
+from companion.attention.types import Mask, Positions
 
 
 class Synthesizer(Attention, ABC):
@@ -35,10 +34,6 @@ class Synthesizer(Attention, ABC):
     Args:
         max_length: the number of positions that have a score.
         heads: how many heads have parameters of their own; ``None`` for one set.
-
-    Raises:
-        ValueError: a size is below 1; the sequence is longer than ``max_length``; or the
-            query does not have the announced features or heads.
 
     Source: Tay et al. 2021, section 3.
     """
@@ -56,7 +51,7 @@ class Synthesizer(Attention, ABC):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The scores of the positions 0 to ``keys`` − 1, without a batch if it has no effect.
@@ -68,14 +63,14 @@ class Synthesizer(Attention, ABC):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """The score of each position for each query; of the keys only their number counts."""
         scores = self._scores(query, key, query_position)
         return scores.expand(*query.shape[:-1], key.shape[-2])
 
     def _scores(
-        self, query: Tensor, key: Tensor, query_position: Tensor | None
+        self, query: Tensor, key: Tensor, query_position: Positions
     ) -> Float[Tensor, "... q k"]:
         """The scores, without the batch where they do not depend on it."""
         keys = key.shape[-2]
@@ -102,9 +97,6 @@ class DenseSynthesizer(Synthesizer):
         size: features of a query, and of the hidden layer.
         max_length, heads: as in :class:`Synthesizer`.
 
-    Raises:
-        ValueError: as :class:`Synthesizer`.
-
     Source: Tay et al. 2021, section 3.1.
 
     Example:
@@ -121,7 +113,7 @@ class DenseSynthesizer(Synthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
         keys: int,
     ) -> Float[Tensor, "*b q k"]:
         """Two layers on each query."""
@@ -144,9 +136,6 @@ class FactorizedDense(Synthesizer):
         a, b: columns and rows of the grid; ``max_length`` is a·b.
         heads: as in :class:`Synthesizer`.
 
-    Raises:
-        ValueError: as :class:`Synthesizer`.
-
     Source: Tay et al. 2021, section 3.3.
     Deviation: the paper does not say whether A and B have the first layer in common; here
     they have, which agrees with its count of parameters in table 1, d² + d(a + b).
@@ -167,14 +156,15 @@ class FactorizedDense(Synthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
         keys: int,
     ) -> Float[Tensor, "*b q k"]:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
         columns = self.A(hidden)  # (*b, q, a)
         rows = self.B(hidden, math.ceil(keys / columns.shape[-1]))  # (*b, q, ≤ b)
-        return (rows.unsqueeze(-1) * columns.unsqueeze(-2)).flatten(-2)[..., :keys]
+        products = rows.unsqueeze(-1) * columns.unsqueeze(-2)
+        return rearrange(products, "... r c -> ... (r c)")[..., :keys]
 
 
 class UnconditionalSynthesizer(Synthesizer):
@@ -183,64 +173,44 @@ class UnconditionalSynthesizer(Synthesizer):
     Args:
         max_length, heads: as in :class:`Synthesizer`.
 
-    Raises:
-        ValueError: as :class:`Synthesizer`; a ``query_position`` is outside the table; or
-            there are more queries than keys and no ``query_position``.
-
     Source: Tay et al. 2021, section 3.2.
     """
 
     uses_query_position = True
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """The same weights for all sequences with the same mask."""
-        check_inputs(query, key)
-        shared = self._shared_weights(query, key, mask, query_position)
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        shared = self._shared_weights(query, key, mask, position)
         return shared.expand(*query.shape[:-1], key.shape[-2])
 
-    def forward(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        value: Float[Tensor, "*b k v"],
-        mask: Bool[Tensor, "..."] | None = None,
-        query_position: Int[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*b q v"]:
+    def _context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
         """The context of each query.
 
         Where all sequences have the same weights, one matrix product computes all
         contexts, with the values of the batch side by side as columns.
         """
-        check_inputs(query, key, value)
         if query.shape[:-2] != value.shape[:-2]:
-            return super().forward(query, key, value, mask, query_position)
-        weights = self._shared_weights(query, key, mask, query_position)
+            return super()._context(query, key, value, mask, position)
+        weights = self._shared_weights(query, key, mask, position)
         axes = value.ndim - weights.ndim  # of the batch, which the weights do not have
         if axes <= 0:
             return weights @ value
         batch = value.shape[:axes]
-        columns = value.flatten(0, axes - 1).movedim(0, -1).flatten(-2)
-        contexts = (weights @ columns).unflatten(-1, (value.shape[-1], batch.numel()))
-        return contexts.movedim(-1, 0).unflatten(0, batch)
+        columns = rearrange(value.flatten(0, axes - 1), "b ... k v -> ... k (v b)")
+        sizes = {"v": value.shape[-1], "b": batch.numel()}
+        contexts = rearrange(weights @ columns, "... q (v b) -> b ... q v", **sizes)
+        return contexts.unflatten(0, batch)
 
     def _shared_weights(
-        self,
-        query: Tensor,
-        key: Tensor,
-        mask: Tensor | None,
-        query_position: Tensor | None,
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Float[Tensor, "... q k"]:
         """The weights, without the leading batch axes along which they are equal."""
-        scores = self._scores(query, key, query_position)
+        scores = self._scores(query, key, position)
         if mask is None:
             return masked_softmax(scores)
-        check_mask(mask, torch.Size((*query.shape[:-1], key.shape[-2])))
         while mask.ndim > scores.ndim and mask.shape[0] == 1:
             mask = mask[0]
         scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
@@ -260,9 +230,6 @@ class RandomSynthesizer(UnconditionalSynthesizer):
 
     Args:
         max_length, heads: as in :class:`Synthesizer`.
-
-    Raises:
-        ValueError: as :class:`UnconditionalSynthesizer`.
 
     Source: Tay et al. 2021, section 3.2.
 
@@ -286,7 +253,7 @@ class RandomSynthesizer(UnconditionalSynthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The queries' rows of R, and the keys' columns."""
@@ -300,9 +267,6 @@ class FixedRandom(RandomSynthesizer):
 
     Args:
         max_length, heads: as in :class:`Synthesizer`.
-
-    Raises:
-        ValueError: as :class:`UnconditionalSynthesizer`.
 
     Source: Tay et al. 2021, section 3.2.
 
@@ -333,9 +297,6 @@ class FactorizedRandom(UnconditionalSynthesizer):
         max_length, heads: as in :class:`Synthesizer`.
         rank: the paper's k.
 
-    Raises:
-        ValueError: as :class:`UnconditionalSynthesizer`.
-
     Source: Tay et al. 2021, section 3.3.
 
     Example:
@@ -360,7 +321,7 @@ class FactorizedRandom(UnconditionalSynthesizer):
     def synthesize(
         self,
         query: Float[Tensor, "*b q d"],
-        query_position: Int[Tensor, "..."] | None,
+        query_position: Positions,
         keys: int,
     ) -> Float[Tensor, "... q k"]:
         """The product of the queries' rows of R_1 with the keys' rows of R_2."""
@@ -378,13 +339,8 @@ class Mixture(Attention):
 
     Args:
         attentions: any attentions whose key is the source itself, such as
-            :class:`~companion.attention.scores.ScaledDot`.
-
-    Raises:
-        ValueError: there is no attention, or one of them projects its source; or as the
-            attentions.
-        TypeError: one is no :class:`~companion.attention.base.Attention`, has a mask of
-            its own, or changes the softmax of its scores: only scores are mixed.
+            :class:`~companion.attention.scores.ScaledDot`, without a rule or noise of
+            their own: only scores are mixed.
 
     Source: Tay et al. 2021, section 3.4.
 
@@ -400,7 +356,6 @@ class Mixture(Attention):
         _check_mixable(self, attentions)
         self.attentions: Any = nn.ModuleList(attentions)
         self.uses_query_position = any(x.uses_query_position for x in attentions)
-        self.uses_key_position = any(x.uses_key_position for x in attentions)
         self.logits = nn.Parameter(torch.zeros(len(attentions)))
 
     def reset_parameters(self) -> None:
@@ -411,7 +366,7 @@ class Mixture(Attention):
         self,
         query: Float[Tensor, "*b q d"],
         key: Float[Tensor, "*b k e"],
-        query_position: Int[Tensor, "..."] | None = None,
+        query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """The weighted sum of the scores."""
         weights = self.logits.softmax(0)
@@ -431,9 +386,6 @@ class HeadLinear(nn.Module):
     Args:
         size, output: features of x and of y.
         heads: as in :class:`Synthesizer`.
-
-    Raises:
-        ValueError: a size is below 1, or x does not have ``size`` features.
     """
 
     def __init__(self, size: int, output: int, heads: int | None):
@@ -453,7 +405,6 @@ class HeadLinear(nn.Module):
         self, x: Float[Tensor, "*b n d"], outputs: int | None = None
     ) -> Float[Tensor, "*b n e"]:
         """``x W + b``, or only its first ``outputs`` features."""
-        check_size("query", x, self.weight.shape[-2])
         return x @ self.weight[..., :outputs] + self.bias[..., :outputs]
 
 
@@ -464,11 +415,7 @@ def _check_mixable(owner: nn.Module, attentions: tuple[Attention, ...]) -> None:
     for number, attention in enumerate(attentions):
         check_kind(owner, attention, Attention)
         check_independent(
-            owner,
-            attention,
-            "has_own_mask",
-            "has_own_weights",
-            because="only scores are mixed",
+            owner, attention, "has_own_weights", because="only scores are mixed"
         )
         if type(attention).project is not Attention.project:
             name = f"{type(attention).__name__} (number {number} of {len(attentions)})"

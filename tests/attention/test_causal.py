@@ -104,18 +104,14 @@ def test_multi_head_attention_converts_it_to_pytorch_and_its_mask_is_given_there
 @pytest.mark.parametrize(
     "attention", [CausalAttention(), PatternAttention(causal()), LocalAttention(2)]
 )
-def test_kernel_and_definition_refuse_the_same_batches(attention):
+def test_kernel_and_definition_broadcast_the_same_batches(attention):
     query, key, value = inputs(3, 3, batch=(2,))
-    calls = attention, attention.attend
-    for call in calls:
-        with pytest.raises(ValueError, match="query and key may differ only in length"):
-            call(query, key[:1], value)
-        with pytest.raises(
-            ValueError, match=r"same leading axes, not \(2,\) and \(1,\)"
-        ):
-            call(query, key, value[:1])
-    with pytest.raises(ValueError, match="query and key may differ only in length"):
-        attention.weights(query, key[:1])
+    for ones in ((query[:1], key, value), (query, key[:1], value[:1])):
+        full = [x.expand(2, -1, -1) for x in ones]
+        expected, weights = attention.attend(*full)
+        close(attention(*ones), expected)
+        close(attention.attend(*ones)[0], expected)
+        close(attention.weights(*ones[:2]), weights)
 
 
 @pytest.mark.parametrize("attention", [CausalAttention(), Rotary(CausalAttention())])
@@ -166,6 +162,7 @@ def test_a_table_of_scores_decodes_as_it_computes_a_whole_sequence():
     close(attention(query, key, value), scores.softmax(-1) @ value)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_mask_that_could_be_of_queries_or_of_the_batch_is_an_error():
     x = torch.randn(3, 3, 4)
     with pytest.raises(ValueError, match="ambiguous"):

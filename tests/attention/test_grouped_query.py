@@ -130,13 +130,25 @@ def test_an_empty_batch_is_decoded(groups):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("batches", [(2, 1), (1, 2)])
-def test_another_batch_of_keys_is_an_error_for_one_query_as_for_several(
-    queries, batches
-):
+def test_a_batch_of_one_broadcasts(queries, batches):
     module = grouped(2, CausalAttention())
     x, source = (doubles(b, N, D_MODEL) for b in batches)
-    with pytest.raises(ValueError, match="may differ only in length"):
-        module(x[:, -queries:], *module.project(source))
+    x, full = x[:, -queries:], [y.expand(2, -1, -1) for y in (x, source)]
+    close(
+        module(x, *module.project(source)),
+        module(full[0][:, -queries:], *module.project(full[1])),
+    )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("queries", [1, 2])
+def test_queries_of_another_batch_do_not_share_heads_of_the_state(queries):
+    """Without an axis for heads, the batch would be taken for one."""
+    attention, x = CausalAttention(), doubles(4, N, 6)
+    _, state = attention.extend(x[:2], x[:2], x[:2], attention.start(x[:2], x[:2]))
+    new = x[:, :queries]
+    with pytest.raises(ValueError, match="not of the same positions of one batch"):
+        attention.extend(new, new[:2], new[:2], state)
 
 
 def test_decoding_is_recorded():

@@ -9,7 +9,9 @@ import torch
 from companion.attention import (
     Additive,
     Bilinear,
+    DenseSynthesizer,
     Dot,
+    GumbelSoftmax,
     LocalAttention,
     LocalM,
     MultiHeadAttention,
@@ -152,11 +154,17 @@ def test_it_says_what_its_attentions_depend_on():
     causal, plain = PatternAttention(masks.local(1), causal=True), ScaledDot()
     assert PerHead(causal, causal).causal
     assert not PerHead(causal, plain).causal
-    assert PerHead(plain, causal).has_own_mask
     assert PerHead(plain, causal).uses_query_position
-    assert PerHead(plain, RandomSynthesizer(4)).uses_key_position
-    for flag in ("has_own_mask", "uses_query_position", "uses_key_position", "causal"):
+    for flag in ("uses_query_position", "causal"):
         assert not getattr(PerHead(plain, Dot()), flag)
+    with pytest.raises(
+        TypeError, match="cannot use PatternAttention, which has weights"
+    ):
+        GumbelSoftmax(PerHead(plain, causal))
+    with pytest.raises(
+        TypeError, match="cannot use DenseSynthesizer, which depends on"
+    ):
+        LocalM(PerHead(plain, DenseSynthesizer(4, 7)), 1)
 
 
 @each

@@ -74,11 +74,12 @@ def test_under_autocast_queries_and_keys_have_its_type():
     torch.testing.assert_close(output.float(), expected, atol=0.05, rtol=0.05)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_another_size_is_an_error():
     attention = QueryKeyNorm(SIZE, ScaledDot())
-    with pytest.raises(ValueError, match="source has 5 features, but 6"):
+    with pytest.raises(RuntimeError, match=r"6.*5"):
         attention.project(torch.zeros(1, 3, 5))
-    with pytest.raises(ValueError, match="query has 5 features, but 6"):
+    with pytest.raises(RuntimeError, match=r"6.*5"):
         attention.score(torch.zeros(1, 3, 5), torch.zeros(1, 3, SIZE))
 
 

@@ -330,6 +330,6 @@ def test_bad_sizes_are_errors(make, message):
 def test_queries_and_values_of_other_batches_are_an_error_in_a_table():
     table = RandomSynthesizer(7).double()
     queries, values = torch.randn(3, 7, 4).double(), torch.randn(2, 7, 4).double()
-    with pytest.raises(ValueError, match=r"\(3, 7, 4\) and \(2, 7, 4\)"):
+    with pytest.raises(RuntimeError, match=r"length 2 .* to \[3\]"):
         table(queries, values, values)
     close(table(queries[:1], values, values), table(values, values, values))

@@ -71,7 +71,7 @@ USE_SCORES_ALONE = {
 @pytest.mark.parametrize("name", POSITIONED)
 def test_pooling_refuses_what_depends_on_the_query_position(name):
     attention = POSITIONED[name]()
-    hidden = [] if attention.has_own_mask else [GumbelSoftmax(attention)]
+    hidden = [] if attention.has_own_weights else [GumbelSoftmax(attention)]
     for refused in (attention, *hidden):
         with pytest.raises(
             TypeError,
@@ -101,7 +101,7 @@ def test_what_uses_scores_alone_refuses_what_masks_by_a_rule_of_its_own(
 ):
     with pytest.raises(
         TypeError,
-        match=f"^{owner} cannot use {name}, which masks keys by a rule of its own: ",
+        match=f"^{owner} cannot use {name}, which has weights that are not the softmax",
     ):
         build(MASKING[name]())
 
@@ -129,7 +129,8 @@ def test_hard_attention_refuses_weights_that_are_no_distribution(owner):
 def test_what_uses_scores_alone_refuses_what_changes_their_softmax(owner, build, inner):
     with pytest.raises(
         TypeError,
-        match=f"^{owner} cannot use {inner.__name__}, which changes the softmax of its scores: ",
+        match=f"^{owner} cannot use {inner.__name__}, which has weights that are not the "
+        "softmax of its scores: ",
     ):
         build(inner(Dot()))
 
