@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.number_translation import (
@@ -67,7 +68,7 @@ def build(task: str, attention: str, seed: int) -> EncoderDecoder:
     """
     data, radius = _task(task), 1 if task == "copying" else 4
     torch.manual_seed(seed)
-    encoder = LuongEncoder(len(data.source), 32, _HIDDEN, layers=1)
+    encoder = LuongEncoder(len(data.source), 32, _HIDDEN, layers=1, pad=PAD)
     attentions: dict[str, Callable[[], Attention]] = {
         "dot": Dot,
         "general": lambda: Bilinear(_HIDDEN, _HIDDEN),

@@ -18,6 +18,7 @@ from torch import nn
 
 from attention_course.data import docstrings, names
 from attention_course.data.docstrings import Document
+from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import grid
 from attention_course.tasks.text_classification import Classification, Example
 from companion.attention.additive import Additive
@@ -96,9 +97,9 @@ def build_classifier(words: int, encoder: str, pooling: str) -> Classifier:
         pooling
     ) or AttentionPooling(Additive(16, _FEATURES, 16), query_size=16)
     read: nn.Module = (
-        GRUEncoder(words, _FEATURES, _FEATURES)
+        GRUEncoder(words, _FEATURES, _FEATURES, pad=PAD)
         if encoder == "recurrent"
-        else WordEncoder(words, _FEATURES)
+        else WordEncoder(words, _FEATURES, pad=PAD)
     )
     return Classifier(read, pool, _FEATURES, classes=4)
 
@@ -113,7 +114,7 @@ def build_matcher(task: Classification, block: str) -> PairClassifier:
         "ABCNN-2": lambda: ABCNN2(_FEATURES, _FEATURES, width=3),
         "ABCNN-3": lambda: ABCNN3(_FEATURES, _FEATURES, width=3, max_length=longest),
     }
-    return PairClassifier(len(task.words), [blocks[block]()], classes=2)
+    return PairClassifier(len(task.words), [blocks[block]()], classes=2, pad=PAD)
 
 
 def measure(

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_course.data.vocabulary import pad
+from attention_course.data.vocabulary import PAD, pad
 from attention_course.studies.recording import grid
 from attention_course.tasks.number_translation import (
     exact_match_by_length,
@@ -46,6 +46,7 @@ def build(task: TranslationTask, seed: int) -> Transformer:
         d_ff=256,
         layers=_LAYERS,
         dropout=0.0,
+        pad=PAD,
     )
 
 

@@ -47,11 +47,12 @@ def build(model: str, seed: int) -> EncoderDecoder:
     source, target = len(_task().source), len(_task().target)
     if model == "GRU (Cho)":
         return EncoderDecoder(
-            ChoEncoder(source, 32, 54), ChoDecoder(target, 32, 54, 54)
+            ChoEncoder(source, 32, 54, pad=PAD), ChoDecoder(target, 32, 54, 54)
         )
     encoder = SutskeverEncoder if model == "LSTM, reversed" else LSTMEncoder
     return EncoderDecoder(
-        encoder(source, 32, 64, layers=1), SutskeverDecoder(target, 32, 64, layers=1)
+        encoder(source, 32, 64, layers=1, pad=PAD),
+        SutskeverDecoder(target, 32, 64, layers=1),
     )
 
 
