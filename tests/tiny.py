@@ -17,21 +17,17 @@ from companion.attention import (
     RandomSynthesizer,
     SparseAttention,
 )
-from companion.layers import (
-    BahdanauEncoder,
-    FixedVectorEncoder,
-    PostNorm,
-    PreNorm,
-    ResetBeforeGRUCell,
-)
+from companion.layers import PostNorm, PreNorm, ResetBeforeGRUCell
 from companion.models import (
     BahdanauDecoder,
+    BahdanauEncoder,
     Captioner,
     ChoDecoder,
     ChoEncoder,
     ConvS2S,
     CurrentStateDecoder,
     EncoderDecoder,
+    FixedVectorEncoder,
     LocationSensitiveDecoder,
     LSTMEncoder,
     StateAndWordDecoder,

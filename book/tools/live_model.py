@@ -24,8 +24,12 @@ from attention_course.diagrams import translation
 from attention_course.tasks import TranslationTask
 from attention_course.tasks.translation import Translation
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder, FixedVectorEncoder
-from companion.models import BahdanauDecoder, EncoderDecoder
+from companion.models import (
+    BahdanauDecoder,
+    BahdanauEncoder,
+    EncoderDecoder,
+    FixedVectorEncoder,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
 SPEED_OF_LIGHT = Path(translation.__file__).with_name("speed_of_light.json")

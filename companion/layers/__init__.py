@@ -17,8 +17,6 @@ from companion.layers.positional_encoding import (
     sinusoids,
 )
 from companion.layers.recurrent import (
-    BahdanauEncoder,
-    FixedVectorEncoder,
     deep_lstm,
     reverse,
     run_lstm,
@@ -28,12 +26,10 @@ from companion.layers.recurrent import (
 from companion.layers.residual import PostNorm, PreNorm, PreRMSNorm, Residual
 
 __all__ = [
-    "BahdanauEncoder",
     "ConcatenatedPositionalEncoding",
     "DeepOutput",
     "Embedding",
     "FeedForward",
-    "FixedVectorEncoder",
     "GatedConvolution",
     "LearnedPositionalEncoding",
     "NoPositionalEncoding",

@@ -1,6 +1,5 @@
 """The models of the papers, one file each."""
 
-from companion.layers.recurrent import BahdanauEncoder
 from companion.models.abcnn import (
     ABCNN1,
     ABCNN2,
@@ -18,8 +17,10 @@ from companion.models.attention_readers import (
 )
 from companion.models.bahdanau import (
     BahdanauDecoder,
+    BahdanauEncoder,
     BahdanauState,
     CurrentStateDecoder,
+    FixedVectorEncoder,
     LocationSensitiveDecoder,
     StateAndWordDecoder,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "ConvS2SState",
     "CurrentStateDecoder",
     "EncoderDecoder",
+    "FixedVectorEncoder",
     "GRUEncoder",
     "HardCaptioner",
     "HierarchicalAttention",

@@ -7,12 +7,124 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_even, check_kind, check_source, check_target
+from companion._checks import (
+    check_even,
+    check_kind,
+    check_positive,
+    check_source,
+    check_target,
+)
 from companion.attention.additive import LocationSensitive
 from companion.attention.base import Attention
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding
+from companion.layers.gru import pytorch_gru
+from companion.layers.recurrent import run_packed, source_mask
+
+
+class BahdanauEncoder(nn.Module):
+    """A bidirectional GRU, whose states describe each token in its context.
+
+    ::
+
+        →h_j = GRU(x_j, →h_{j−1}),   ←h_j = GRU(x_j, ←h_{j+1}),   h_j = [→h_j; ←h_j]
+
+    Args:
+        vocabulary_size, embedding_size: the number of source tokens, and the dimension
+            of their embeddings.
+        hidden_size: dimension of one direction's state; h_j has twice as many.
+        dropout: dropout probability of the embeddings.
+        gru: builds the network from its sizes,
+            :func:`~companion.layers.gru.pytorch_gru` or
+            :class:`~companion.layers.gru.ResetBeforeGRU`.
+        pad: the token that is padding; ``None`` if there is none.
+
+    Raises:
+        TypeError, ValueError: a size is not an integer, or is below 1.
+
+    Source: Bahdanau et al. 2015, section 3.2 and appendix A.2.1.
+    Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
+    default, after it, because it is far faster. ``gru=ResetBeforeGRU`` is the paper's.
+    Deviation: the paper has no dropout; we offer it on the embeddings.
+
+    Example:
+        >>> encoder = BahdanauEncoder(100, embedding_size=8, hidden_size=16, pad=0)
+        >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, mask.shape
+        (torch.Size([2, 3, 32]), torch.Size([2, 3]))
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        dropout: float = 0.0,
+        gru: Callable[..., nn.Module] = pytorch_gru,
+        pad: int | None = None,
+    ):
+        super().__init__()
+        check_positive(hidden_size=hidden_size)
+        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
+        self.dropout = nn.Dropout(dropout)
+        self.rnn = gru(embedding_size, hidden_size, bidirectional=True)
+
+    def forward(
+        self, source: Int[Tensor, "b k"]
+    ) -> tuple[Float[Tensor, "b k two_h"], Bool[Tensor, "b k"]]:
+        """The hidden states of each sentence, zero at the padding, and the source mask.
+
+        Raises:
+            TypeError, ValueError: as :func:`source_mask`; or a token is outside the
+                vocabulary.
+        """
+        mask = source_mask(source, self.embedding.padding_idx)
+        states, _ = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
+        return states, mask
+
+
+class FixedVectorEncoder(BahdanauEncoder):
+    """Bahdanau's encoder, of which a decoder gets only the final states: one vector.
+
+    ::
+
+        h = [→h_n; ←h_1]
+
+    It is the baseline without attention. A decoder that attends to this source has one
+    position to attend to, whose weight is always 1, so that it reads the same vector at
+    every step. Decoder, parameters and initial state are those of the model with
+    attention: only the access to the source differs.
+
+    Args:
+        vocabulary_size, embedding_size, hidden_size, dropout, gru, pad: as in
+            :class:`BahdanauEncoder`.
+
+    Raises:
+        TypeError, ValueError: as :class:`BahdanauEncoder`.
+
+    Source: none; it is ours, for comparison. The fixed vector is that of Cho et al.
+    2014, here of both directions.
+
+    Example:
+        >>> encoder = FixedVectorEncoder(100, embedding_size=8, hidden_size=16, pad=0)
+        >>> states, mask = encoder(torch.tensor([[5, 6, 7], [8, 0, 0]]))
+        >>> states.shape, mask.tolist()
+        (torch.Size([2, 1, 32]), [[True], [True]])
+    """
+
+    def forward(
+        self, source: Int[Tensor, "b k"]
+    ) -> tuple[Float[Tensor, "b 1 two_h"], Bool[Tensor, "b 1"]]:
+        """The final states of both directions as one position, and its mask.
+
+        Raises:
+            TypeError, ValueError: as :class:`BahdanauEncoder`.
+        """
+        mask = source_mask(source, self.embedding.padding_idx)
+        embedded = self.dropout(self.embedding(source))
+        _, (forward, backward) = run_packed(self.rnn, embedded, mask)  # (b, h) each
+        return torch.cat([forward, backward], -1)[:, None], mask[:, :1]
 
 
 class BahdanauState(NamedTuple):

@@ -13,7 +13,8 @@ from companion._checks import (
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
-from companion.layers.recurrent import BahdanauEncoder, is_token, run_packed
+from companion.layers.recurrent import is_token, run_packed
+from companion.models.bahdanau import BahdanauEncoder
 from companion.models.text_classifier import Classifier, PoolingFunction
 
 
@@ -29,7 +30,7 @@ class HierarchicalEncoder(nn.Module):
 
     Args:
         words: returns states and mask of a batch of sentences, as
-            :class:`~companion.layers.recurrent.BahdanauEncoder` does.
+            :class:`~companion.models.bahdanau.BahdanauEncoder` does.
         pooling: makes one vector of ``size`` features of them, as in
             :class:`~companion.models.text_classifier.Classifier`.
         size: features of a sentence's vector.

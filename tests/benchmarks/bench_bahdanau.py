@@ -14,8 +14,7 @@ from torch.nn import functional
 from attention_course.data.vocabulary import BOS, EOS, PAD
 from companion.attention import Additive
 from companion.decoding import greedy
-from companion.layers import BahdanauEncoder
-from companion.models import BahdanauDecoder, EncoderDecoder
+from companion.models import BahdanauDecoder, BahdanauEncoder, EncoderDecoder
 from tests.tiny import MARKS
 
 GERMAN, ENGLISH, EMBEDDING, HIDDEN = (

@@ -8,8 +8,7 @@ from measure import compare, setting
 from attention_course.data.vocabulary import PAD
 from companion.attention import Additive
 from companion.decoding import beam_search
-from companion.layers import BahdanauEncoder
-from companion.models import BahdanauDecoder, EncoderDecoder
+from companion.models import BahdanauDecoder, BahdanauEncoder, EncoderDecoder
 from tests.tiny import MARKS
 
 SENTENCES, LENGTH, WIDTH = 64, 20, 5

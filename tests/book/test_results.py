@@ -26,9 +26,9 @@ from attention_course.experiments.record import (
 from attention_course.experiments.recorded import FOLDER
 from attention_course.experiments.sentences import packed
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder
 from companion.models import (
     BahdanauDecoder,
+    BahdanauEncoder,
     ChoDecoder,
     ChoEncoder,
     SutskeverDecoder,

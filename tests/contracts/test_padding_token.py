@@ -5,21 +5,17 @@ import torch
 
 from companion.attention import mean_pooling
 from companion.decoding import tensors
-from companion.layers import (
-    BahdanauEncoder,
-    Embedding,
-    FixedVectorEncoder,
-    GatedConvolution,
-    LearnedPositionalEncoding,
-)
+from companion.layers import Embedding, GatedConvolution, LearnedPositionalEncoding
 from companion.models import (
     BCNN,
     AttentionMean,
     AttentionOverAttention,
     AttentionSum,
+    BahdanauEncoder,
     ChoEncoder,
     ConvS2S,
     ConvS2SEncoder,
+    FixedVectorEncoder,
     GRUEncoder,
     HierarchicalAttention,
     HierarchicalEncoder,

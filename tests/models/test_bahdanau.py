@@ -2,14 +2,13 @@ import pytest
 import torch
 
 from companion.attention import Additive
-from companion.layers import (
+from companion.layers import ResetBeforeGRU, ResetBeforeGRUCell, pytorch_gru
+from companion.models import (
+    BahdanauDecoder,
     BahdanauEncoder,
+    EncoderDecoder,
     FixedVectorEncoder,
-    ResetBeforeGRU,
-    ResetBeforeGRUCell,
-    pytorch_gru,
 )
-from companion.models import BahdanauDecoder, EncoderDecoder
 from tests.layers.test_gru import papers_cell, run_alone
 from tests.reference import bahdanau_2015, scalars
 from tests.tiny import (

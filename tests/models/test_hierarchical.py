@@ -6,8 +6,12 @@ from torch.autograd import gradcheck
 
 from attention_course.data.vocabulary import pad_documents
 from companion.attention import HiddenDot, last_pooling, mean_pooling
-from companion.layers import BahdanauEncoder
-from companion.models import Classifier, HierarchicalAttention, HierarchicalEncoder
+from companion.models import (
+    BahdanauEncoder,
+    Classifier,
+    HierarchicalAttention,
+    HierarchicalEncoder,
+)
 from tests.reference import scalars, yang_2016
 from tests.tiny import close, spread
 

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder, ResetBeforeGRU, reverse
+from companion.layers import ResetBeforeGRU, reverse
 from companion.models import (
     BahdanauDecoder,
+    BahdanauEncoder,
     ChoDecoder,
     ChoEncoder,
     EncoderDecoder,

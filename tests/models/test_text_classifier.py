@@ -10,13 +10,13 @@ from companion.attention import (
     mean_pooling,
 )
 from companion.layers import (
-    BahdanauEncoder,
     ConcatenatedPositionalEncoding,
     LearnedPositionalEncoding,
     ScaledEmbedding,
     SinusoidalPositionalEncoding,
 )
 from companion.models import (
+    BahdanauEncoder,
     Classifier,
     GRUEncoder,
     SelfAttentionEncoder,

@@ -8,7 +8,7 @@ from attention_course.data.vocabulary import PAD
 from companion.attention.pooling import AttentionPooling, mean_pooling
 from companion.attention.scores import HiddenDot
 from companion.layers.positional_encoding import ConcatenatedPositionalEncoding
-from companion.layers.recurrent import BahdanauEncoder
+from companion.models.bahdanau import BahdanauEncoder
 from companion.models.hierarchical import HierarchicalAttention, HierarchicalEncoder
 from companion.models.text_classifier import (
     Classifier,

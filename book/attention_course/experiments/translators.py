@@ -9,9 +9,8 @@ from companion.attention.additive import Additive
 from companion.attention.base import Attention
 from companion.attention.local import LocalP
 from companion.attention.scores import Bilinear, Dot
-from companion.layers.recurrent import BahdanauEncoder
 from companion.layers.residual import PreNorm
-from companion.models.bahdanau import BahdanauDecoder
+from companion.models.bahdanau import BahdanauDecoder, BahdanauEncoder
 from companion.models.convs2s import ConvS2S
 from companion.models.luong import InputFeedingDecoder, LuongEncoder
 from companion.models.seq2seq import (

@@ -19,10 +19,11 @@ from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.translation import TranslationTask
 from companion.attention.additive import Additive, LocationSensitive
-from companion.layers.recurrent import BahdanauEncoder, FixedVectorEncoder
 from companion.models.bahdanau import (
     BahdanauDecoder,
+    BahdanauEncoder,
     CurrentStateDecoder,
+    FixedVectorEncoder,
     LocationSensitiveDecoder,
     StateAndWordDecoder,
 )

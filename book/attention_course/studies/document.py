@@ -31,7 +31,7 @@ from attention_course.tasks.text_classification import (
 )
 from companion.attention.pooling import AttentionPooling, max_pooling, mean_pooling
 from companion.attention.scores import HiddenDot
-from companion.layers.recurrent import BahdanauEncoder
+from companion.models.bahdanau import BahdanauEncoder
 from companion.models.hierarchical import HierarchicalAttention, HierarchicalEncoder
 from companion.models.text_classifier import Classifier, WordEncoder
 

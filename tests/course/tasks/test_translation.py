@@ -10,8 +10,7 @@ from attention_course.tasks import TranslationTask
 from attention_course.tasks.translation import AT_ONCE
 from companion.attention import Additive
 from companion.decoding import DecoderStep
-from companion.layers import BahdanauEncoder
-from companion.models import BahdanauDecoder, EncoderDecoder
+from companion.models import BahdanauDecoder, BahdanauEncoder, EncoderDecoder
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ from attention_course.training import (
 )
 from attention_course.training.checkpoint import write
 from companion.attention import Additive
-from companion.layers import BahdanauEncoder
 from companion.losses import Loss
-from companion.models import BahdanauDecoder, EncoderDecoder
+from companion.models import BahdanauDecoder, BahdanauEncoder, EncoderDecoder
 
 LAUNCH = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no"
 LAUNCH += " --dynamo_backend no --main_process_port 0"
