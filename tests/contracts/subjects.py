@@ -44,7 +44,8 @@ from companion.models import (
     SelfAttentionEncoder,
     WordEncoder,
 )
-from tests.contracts.test_attention import MECHANISMS, Caller
+from tests.contracts.mechanisms import MECHANISMS
+from tests.contracts.test_attention import Caller
 from tests.tiny import HIDDEN, MODELS, SOURCE_WORDS, TARGET_WORDS, spread
 
 LONGEST = 7  # some mechanisms have a maximum length

@@ -1,11 +1,8 @@
-"""What every :class:`Attention` promises. A new mechanism joins with one row in ``MECHANISMS``.
+"""What every :class:`Attention` promises. The rows are in ``mechanisms.py``.
 
 Every axis has another size, each of them prime, so that no two can be confused: queries 5,
 keys 7, and 2 and 3 for the batch.
 """
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -14,112 +11,23 @@ from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from companion.attention import (
-    MLP,
-    Additive,
-    AlignedQuestionAttention,
     AtrousAttention,
     Attention,
-    Bilinear,
-    Concat,
-    Cosine,
-    DenseSynthesizer,
     Dot,
-    FactorizedDense,
     FactorizedRandom,
     FixedRandom,
     GumbelSoftmax,
-    HiddenDot,
-    LinearAttention,
     LinearBias,
     LocalAttention,
     LocalM,
-    LocalP,
-    Location,
-    LocationSensitive,
     Mixture,
-    QueryKeyNorm,
     RandomSynthesizer,
-    Rotary,
-    ScaledDot,
-    SmoothLocationSensitive,
     SparseAttention,
     masked_softmax,
     record_weights,
 )
+from tests.contracts.mechanisms import MECHANISMS, Row
 
-
-class Row(NamedTuple):
-    build: Callable[[], Attention]
-    query_size: int
-    source_size: int
-    promises_not: tuple[str, ...] = ()  # tests of what its equations do not promise
-
-
-SOFTMAX = (
-    "test_weights_are_the_masked_softmax_of_the_scores_and_forward_is_their_average"
-)
-SUM = "test_rows_sum_to_one_or_are_zero"
-PERMUTED = "test_permuting_the_keys_permutes_the_weights"
-SOURCE_SIZE = (
-    "test_a_source_of_another_size_than_announced_is_an_error_with_the_numbers"
-)
-COMPILED = "test_compiled_into_one_graph"
-CONTENT = "test_the_score_depends_on_query_and_key"
-QUERY_SIZE = "test_a_query_of_another_size_than_announced_is_an_error_with_the_numbers"
-UNCONDITIONAL = (PERMUTED, SOURCE_SIZE, CONTENT, QUERY_SIZE)
-MECHANISMS = {
-    "additive": Row(lambda: Additive(11, 13, 17), 11, 13),
-    "gumbel": Row(lambda: GumbelSoftmax(Additive(11, 13, 17)).eval(), 11, 13),
-    "location": Row(
-        lambda: LocationSensitive(11, 13, 17, channels=19, width=23), 11, 13
-    ),
-    "smooth location": Row(
-        lambda: SmoothLocationSensitive(11, 13, 17, channels=19, width=23), 11, 13
-    ),
-    "dot": Row(Dot, 11, 11),
-    "scaled dot": Row(ScaledDot, 11, 11),
-    "cosine": Row(lambda: Cosine(strength=3.0), 11, 11),
-    "bilinear": Row(lambda: Bilinear(11, 13), 11, 13),
-    "concat": Row(lambda: Concat(11, 13, 17), 11, 13),
-    "hidden dot": Row(lambda: HiddenDot(11), 11, 11),
-    "hidden dot of two sizes": Row(lambda: HiddenDot(13, query_size=11), 11, 13),
-    "mlp": Row(lambda: MLP(11, 13, 17, layers=3), 11, 13),
-    "aligned": Row(lambda: AlignedQuestionAttention(11, 17), 11, 11),
-    # Here their patterns hold every key; tests/attention/test_sparse.py has others, and compiles them.
-    "local": Row(lambda: LocalAttention(7), 11, 11, (COMPILED,)),
-    "atrous": Row(lambda: AtrousAttention(1), 11, 11, (COMPILED,)),
-    "sparse": Row(lambda: SparseAttention(1, 1), 11, 11, (COMPILED,)),
-    "dense": Row(lambda: DenseSynthesizer(11, 7), 11, 13, (PERMUTED, SOURCE_SIZE)),
-    "factorized dense": Row(
-        lambda: FactorizedDense(11, 2, 4), 11, 13, (PERMUTED, SOURCE_SIZE)
-    ),
-    "random": Row(lambda: RandomSynthesizer(7), 11, 13, UNCONDITIONAL),
-    "fixed random": Row(lambda: FixedRandom(7), 11, 13, UNCONDITIONAL),
-    "factorized random": Row(lambda: FactorizedRandom(7, 2), 11, 13, UNCONDITIONAL),
-    "mixture": Row(
-        lambda: Mixture(ScaledDot(), DenseSynthesizer(11, 7), RandomSynthesizer(7)),
-        11,
-        11,
-        (PERMUTED,),
-    ),
-    "luong location": Row(lambda: Location(11, 7), 11, 13, (PERMUTED, SOURCE_SIZE)),
-    "local-m": Row(lambda: LocalM(Bilinear(11, 13), 7), 11, 13),
-    "local-p": Row(
-        lambda: LocalP(Bilinear(11, 13), 7, 11), 11, 13, (SOFTMAX, SUM, PERMUTED)
-    ),
-    # rotated in pairs of features
-    "rotary": Row(lambda: Rotary(ScaledDot()), 12, 12, (PERMUTED,)),
-    "rotary window": Row(
-        lambda: Rotary(LocalAttention(7)), 12, 12, (PERMUTED, COMPILED)
-    ),
-    "linear bias": Row(lambda: LinearBias(0.3), 11, 11, (PERMUTED,)),
-    "query-key norm": Row(lambda: QueryKeyNorm(11, ScaledDot()), 11, 11),
-    "query-key norm, rotary": Row(
-        lambda: QueryKeyNorm(12, Rotary(ScaledDot())), 12, 12, (PERMUTED,)
-    ),
-    "linear": Row(LinearAttention, 11, 11),
-    "linear, relu": Row(lambda: LinearAttention(torch.relu), 11, 11),
-}
 BATCHES = [(), (3,), (2, 3)]
 QUERIES, KEYS = 5, 7
 
