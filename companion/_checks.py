@@ -689,105 +689,28 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
         )
 
 
-def check_logits(logits: Tensor, tokens: Tensor) -> None:
-    """Refuse logits of a decoder step that are not one row for each token."""
-    if logits.ndim != 2 or logits.shape[0] != tokens.shape[0]:
-        raise ValueError(
-            f"a step with {tokens.shape[0]} tokens must return logits of shape "
-            f"({tokens.shape[0]}, vocabulary), not {tuple(logits.shape)}"
-        )
+def check_step(
+    logits: Tensor, weights: Tensor | None, tokens: Int[Tensor, " n"]
+) -> None:
+    """Refuse logits and weights of a decoder step that are not one row for each token."""
+    n = len(tokens)
+    for name, x in (("logits", logits), ("weights", weights)):
+        if x is not None and (x.ndim != 2 or x.shape[0] != n):
+            raise ValueError(
+                f"a step with {n} tokens must return {name} of {n} rows, not of shape "
+                f"{tuple(x.shape)}"
+            )
 
 
 def check_state(held: Sequence[Tensor]) -> None:
-    """Refuse the tensors of a decoder's state if the batch is not their first axis."""
-    shapes = ", ".join(str(tuple(x.shape)) for x in held)
-    if any(x.ndim == 0 for x in held) or len({len(x) for x in held}) > 1:
+    """Refuse tensors of a decoder's state whose first axis is not one batch of sentences."""
+    batches = {tuple(x.shape[:1]) for x in held}
+    if len(batches) != 1 or batches <= {(), (0,)}:
+        shapes = ", ".join(str(tuple(x.shape)) for x in held)
         raise ValueError(
-            f"all tensors of a state need the batch as their first axis, but their shapes "
-            f"are {shapes}"
+            f"the first axis of all tensors of a state is the batch, of one sentence or "
+            f"more, but their shapes are: {shapes or 'none'}"
         )
-    if not held or len(held[0]) == 0:
-        raise ValueError(
-            f"the state holds {len(held)} tensors and no sentence to generate from"
-        )
-
-
-def check_step_weights(
-    weights: Tensor | None, tokens: Tensor, earlier: Sequence[Tensor | None]
-) -> None:
-    """Refuse weights of a step that are not ``(n, k)``, or unlike the step before's.
-
-    ``earlier`` are the weights of the step before, or empty at the first step.
-    """
-    n, last = tokens.shape[0], earlier[-1] if earlier else weights
-    if (weights is None) != (last is None):
-        found = [None if x is None else tuple(x.shape) for x in (last, weights)]
-        raise ValueError(
-            f"a model returns weights at each step or at none, but here {found[0]} is "
-            f"followed by {found[1]}"
-        )
-    if weights is None or last is None:
-        return
-    if weights.ndim != 2 or weights.shape[0] != n:
-        raise ValueError(
-            f"a step with {n} tokens must return weights of shape ({n}, k), not "
-            f"{tuple(weights.shape)}"
-        )
-    if weights.shape[-1] != last.shape[-1]:
-        raise ValueError(
-            f"a step returned weights of shape {tuple(weights.shape)}, but the step before "
-            f"weights over {last.shape[-1]} positions"
-        )
-
-
-def check_penalties(
-    length_penalty: float, coverage_penalty: float, max_length: int
-) -> None:
-    """Refuse penalties that are negative, or too large for scores in float32."""
-    check_at_least_zero(
-        length_penalty=length_penalty, coverage_penalty=coverage_penalty
-    )
-    # e^80 still divides in float32; the score of a single token is divided by 1
-    most = 80 / math.log((5 + max_length) / 6) if max_length > 1 else math.inf
-    if length_penalty > most:
-        raise ValueError(
-            f"length_penalty must be at most {most:.4g} for sentences of up to "
-            f"{max_length} tokens, not {length_penalty}: scores would vanish"
-        )
-    if coverage_penalty > 1e30:  # times the logarithms of all positions
-        raise ValueError(
-            f"coverage_penalty must be at most 1e30, not {coverage_penalty}"
-        )
-
-
-def check_coverage(weights: Tensor | None, mask: Tensor | None) -> Tensor:
-    """The weights ``(b, width, k)`` of a step, from which coverage is to be computed.
-
-    Raises:
-        ValueError: there are none, or the mask does not fit them.
-        TypeError: the mask is not boolean.
-    """
-    if weights is None:
-        raise ValueError(
-            "a coverage penalty needs attention weights, but the model's steps have none"
-        )
-    if mask is None:
-        return weights
-    if mask.dtype != torch.bool:
-        raise TypeError(f"the mask must be boolean ({_POLARITY}), not {mask.dtype}")
-    if mask.shape != (expected := (weights.shape[0], weights.shape[-1])):
-        raise ValueError(
-            f"the mask of a coverage penalty must have a shape of {expected}, not "
-            f"{tuple(mask.shape)}"
-        )
-    return weights
-
-
-def check_top_p(top_p: float) -> None:
-    """Refuse a probability to keep that is not above 0 and at most 1."""
-    check_real(top_p=top_p)
-    if not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
 
 
 # Losses and training

@@ -6,13 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import (
-    check_coverage,
-    check_logits,
-    check_penalties,
-    check_positive,
-    check_step_weights,
-)
+from companion._checks import check_at_least_zero, check_positive, check_step
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
@@ -62,23 +56,15 @@ def beam_search(
     and hold padding alone.
 
     Args:
-        step: ``step(token, state) -> DecoderStep``, for any number of rows.
-        state: the decoder's first state, one row a source sentence.
-        max_length: the most tokens of a sentence.
+        step, state, max_length, bos, eos, pad: as in
+            :func:`~companion.decoding.sampling.greedy`; steps are of any number of rows.
         width: the number of hypotheses kept; it may exceed the vocabulary.
         length_penalty: 0 compares log-probabilities; above 0, longer sentences gain.
         coverage_penalty: above 0, sentences that attend to every source position gain.
         mask: which source positions hold tokens; used by the coverage penalty alone.
-        bos, eos, pad: as in :func:`~companion.decoding.sampling.greedy`.
 
     Raises:
-        TypeError: ``width``, ``max_length`` or a special token is not an integer, a
-            penalty no number, or ``mask`` not boolean.
-        ValueError: ``width`` or ``max_length`` is below 1; a penalty is negative, not
-            finite, or so large that scores would vanish or overflow; the state holds no
-            sentence; its tensors are not one row a sentence; the logits or weights are
-            not one row a hypothesis; or there is a coverage penalty, but the model
-            returns no weights, or ``mask`` does not fit them.
+        ValueError: there is a coverage penalty, but the model returns no weights.
         FloatingPointError: a sentence has no possible hypothesis left and none that has
             ended, or logits (with a coverage penalty, weights) of a possible hypothesis
             are NaN or +∞. The message names the sentences by their rows.
@@ -97,7 +83,9 @@ def beam_search(
         ([[2, 2], [3, 2]], tensor([0.6000, 0.2400]))
     """
     check_positive(max_length=max_length, width=width)
-    check_penalties(length_penalty, coverage_penalty, max_length)
+    check_at_least_zero(
+        length_penalty=length_penalty, coverage_penalty=coverage_penalty
+    )
     eos, pad = end_and_padding(bos, eos, pad)
     first = first_tokens(state, bos)
     alive, ended = _start(first, width), None
@@ -107,8 +95,7 @@ def beam_search(
     for length in range(1, max_length + 1):
         tokens = alive.tokens.flatten()[asked]
         logits, state, weights = step(tokens, state)
-        check_logits(logits, tokens)
-        check_step_weights(weights, tokens, [past.weights for past in history[-1:]])
+        check_step(logits, weights, tokens)
         if weights is not None:
             weights = _spread(weights, asked, alive, 0)
         if coverage_penalty:
@@ -213,7 +200,10 @@ def _cover(
     mask: Tensor | None,
 ) -> Float[Tensor, "b n k"]:
     """The weight that each position has received; 1, which costs nothing, if masked."""
-    weights = check_coverage(weights, mask)
+    if weights is None:
+        raise ValueError(
+            "a coverage penalty needs attention weights, but the model's steps have none"
+        )
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     if mask is not None:
         weights = weights.masked_fill(~mask[:, None], 1)
@@ -300,7 +290,7 @@ def _hypotheses(ended: _Beam, history: list[_Step], pad: int) -> Hypotheses:
         found = torch.where(last, ended.tokens, step.tokens.gather(1, slots))
         tokens.append(found.masked_fill(beyond, pad))
         slots = torch.where(last, ended.parents, step.parents.gather(1, slots))
-        if step.weights is not None:
+        if history[0].weights is not None:
             received = _take(step.weights, slots)
             weights.append(received.masked_fill(beyond[..., None], 0))
     return Hypotheses(

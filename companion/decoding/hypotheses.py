@@ -67,11 +67,7 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
 
 
 def end_and_padding(bos: int, eos: int | None, pad: int | None) -> tuple[int, int]:
-    """The token that ends a sentence, −1 if there is none, and the one that follows it.
-
-    Raises:
-        TypeError: one of the three is not an integer.
-    """
+    """The token that ends a sentence, −1 if there is none, and the one that follows it."""
     if pad is None:
         pad = 0 if eos is None else eos
     eos = -1 if eos is None else eos
@@ -80,13 +76,7 @@ def end_and_padding(bos: int, eos: int | None, pad: int | None) -> tuple[int, in
 
 
 def first_tokens(state: Any, bos: int) -> Int[Tensor, " b"]:
-    """``bos`` for each sentence, on the device of the state.
-
-    Raises:
-        ValueError: the state holds no sentence, or its tensors have not all the batch
-            as their first axis.
-        TypeError: as :func:`~companion.decoding.state.map_state`.
-    """
+    """``bos`` for each sentence, on the device of the state."""
     held = tensors(state)
     check_state(held)
     return torch.full(held[0].shape[:1], bos, device=held[0].device)

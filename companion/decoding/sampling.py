@@ -1,8 +1,7 @@
 """Greedy search and sampling, for any model that takes steps.
 
-``step(token, state) -> DecoderStep`` is all that a search knows of a model. ``state``
-is what the model returned last: nested tuples of tensors whose first axis is the batch.
-A step returns new tensors and changes none of the state in place; it is called in
+``state`` is what the model returned last: nested tuples of tensors whose first axis is the
+batch. A step returns new tensors and changes none of the state in place; it is called in
 PyTorch's inference mode, so no gradient can flow through it. All sentences of a
 batch are generated together; one that has ended is given padding until the last one
 ends. A model with dropout must be in evaluation mode (``model.eval()``).
@@ -17,10 +16,8 @@ from torch import Tensor
 
 from companion._checks import (
     check_above_zero,
-    check_logits,
     check_positive,
-    check_step_weights,
-    check_top_p,
+    check_step,
 )
 from companion.decoding.hypotheses import (
     Hypotheses,
@@ -55,9 +52,6 @@ def greedy(
         pad: what follows the end; ``eos`` if not given, or 0 where there is none.
 
     Raises:
-        TypeError: ``max_length`` or a special token is not an integer.
-        ValueError: ``max_length`` is below 1, the state holds no sentence, or the
-            tensors of the state, the logits or the weights are not one row a sentence.
         FloatingPointError: before a sentence has ended, its logits are NaN or +∞, or
             all −∞. The message names the sentences by their rows.
 
@@ -100,19 +94,13 @@ def sample(
     returned are the model's own, of p, not of q.
 
     Args:
-        step: ``step(token, state) -> DecoderStep``.
-        state: the decoder's first state, one row a source sentence.
-        max_length: the most tokens of a sentence.
+        step, state, max_length, bos, eos, pad: as in :func:`greedy`.
         temperature: above 0; for its limit 0 there is :func:`greedy`.
         top_k: how many tokens are kept.
         top_p: the probability that is kept, above 0 and at most 1.
         generator: the source of random numbers.
-        bos, eos, pad: as in :func:`greedy`.
 
     Raises:
-        TypeError: ``max_length``, ``top_k`` or a special token is not an integer, or
-            ``temperature`` or ``top_p`` no number.
-        ValueError: one of them is out of its range; otherwise as :func:`greedy`.
         FloatingPointError: as :func:`greedy`.
 
     Source: Fan, Lewis and Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1
@@ -130,8 +118,8 @@ def sample(
     check_above_zero(temperature=temperature)
     if top_k is not None:
         check_positive(top_k=top_k)
-    if top_p is not None:
-        check_top_p(top_p)
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
     limits = torch.finfo(torch.float32)
     divisor = min(max(temperature, limits.tiny), limits.max)
 
@@ -183,8 +171,7 @@ def _generate(
     weights: list[Any] = []
     while len(tokens) < max_length and not ended.all():
         logits, state, attended = step(token, state)
-        check_logits(logits, token)
-        check_step_weights(attended, token, weights[-1:])
+        check_step(logits, attended, token)
         log_probs = next_log_probs(logits)
         chosen = choose(log_probs)
         log_prob = log_probs.gather(-1, chosen[:, None]).squeeze(-1)

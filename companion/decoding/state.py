@@ -42,15 +42,12 @@ class DecoderStep(NamedTuple):
 
 
 def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
-    """Apply ``function`` to every tensor of a state.
+    """A state of the same structure, with ``function`` applied to every tensor.
 
     Args:
         function: takes one tensor, for example ``lambda x: x[rows]`` to reorder the
             hypotheses.
         state: nested tuples and named tuples of tensors; ``None`` stays ``None``.
-
-    Returns:
-        A new state of the same structure.
 
     Raises:
         TypeError: the state contains something else.
@@ -74,12 +71,6 @@ def map_state(function: Callable[[Tensor], Any], state: Any) -> Any:
 
 def tensors(state: Any) -> list[Tensor]:
     """Every tensor of a state, in order.
-
-    Args:
-        state: tensors, in any nesting that :func:`map_state` accepts.
-
-    Raises:
-        TypeError: as :func:`map_state`.
 
     Example:
         >>> len(tensors((torch.zeros(2), (torch.ones(2), None))))

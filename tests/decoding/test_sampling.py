@@ -197,7 +197,6 @@ def test_sampling_from_the_most_probable_token_alone_is_greedy(
         ({"top_p": 0.0}, ValueError, "top_p .* not 0.0"),
         ({"top_p": 1.1}, ValueError, "top_p .* not 1.1"),
         ({"top_p": math.nan}, ValueError, "top_p .* not nan"),
-        ({"top_p": "0.5"}, TypeError, "top_p"),
     ],
 )
 def test_options_out_of_their_range_are_refused(options, error, message):
@@ -244,9 +243,9 @@ def test_a_maximum_length_that_is_no_length_is_refused_at_once(
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (None, "0 tensors and no sentence"),
-        ((None, ()), "0 tensors and no sentence"),
-        ((torch.zeros(0, 5),), "1 tensors and no sentence"),
+        (None, "shapes are: none"),
+        ((None, ()), "shapes are: none"),
+        ((torch.zeros(0, 5),), r"shapes are: \(0, 5\)"),
     ],
 )
 def test_a_state_without_a_sentence_is_refused(search, state, message):
@@ -266,7 +265,7 @@ def test_logits_of_another_shape_are_refused(search, shape):
     def step(token, state):
         return DecoderStep(torch.zeros(shape), state, None)
 
-    with pytest.raises(ValueError, match=rf"3 tokens must return .*\({shape[0]},"):
+    with pytest.raises(ValueError, match=rf"logits of 3 rows, not .*\({shape[0]},"):
         search(step, torch.zeros(3, 1), 5, **MARKS)
 
 
@@ -397,10 +396,9 @@ def test_special_tokens_that_are_no_integers_are_refused(search, name, wrong):
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (torch.tensor(1.0), r"first axis, but their shapes are \(\)"),
-        ((torch.ones(2, 3), torch.tensor(1)), r"shapes are \(2, 3\), \(\)"),
-        ((torch.ones(2, 3), torch.ones(3, 3)), r"shapes are \(2, 3\), \(3, 3\)"),
-        ((torch.ones(0, 3), None), "holds 1 tensors and no sentence"),
+        (torch.tensor(1.0), r"shapes are: \(\)"),
+        ((torch.ones(2, 3), torch.tensor(1)), r"shapes are: \(2, 3\), \(\)"),
+        ((torch.ones(2, 3), torch.ones(3, 3)), r"shapes are: \(2, 3\), \(3, 3\)"),
     ],
 )
 def test_a_state_without_a_common_batch_axis_is_refused(search, state, message):
@@ -409,28 +407,10 @@ def test_a_state_without_a_common_batch_axis_is_refused(search, state, message):
 
 
 @every_search
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        ([(3,)], r"weights of shape \(2, k\), not \(3,\)"),
-        ([(1, 7)], r"weights of shape \(2, k\), not \(1, 7\)"),
-        ([(2, 1, 7)], r"weights of shape \(2, k\), not \(2, 1, 7\)"),
-        ([("n", 7), ("n", 6)], r"6\), but the step before weights over 7 positions"),
-        (
-            [("n", 7), None],
-            r"at each step or at none, but here .*7\) is followed by None",
-        ),
-        ([None, ("n", 7)], r"at none, but here None is followed by \(\d, 7\)"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_with_their_shapes(search, shapes, message):
-    steps = iter(shapes)
-
+@pytest.mark.parametrize("shape", [(3,), (1, 7), (2, 1, 7)])
+def test_weights_of_another_shape_are_refused(search, shape):
     def step(token, state):
-        shape = next(steps)
-        sizes = shape and [len(token) if size == "n" else size for size in shape]
-        logits = torch.tensor([-99.0, -99.0, -99.0, 0.0]).expand(len(token), -1)
-        return DecoderStep(logits, state, sizes and torch.ones(sizes))
+        return DecoderStep(torch.zeros(len(token), 4), state, torch.ones(shape))
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"weights of 2 rows, not .*\({shape[0]},"):
         search(step, torch.zeros(2, 1), 2, **MARKS)
