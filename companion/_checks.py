@@ -180,15 +180,6 @@ def check_even_features(name: str, x: Tensor) -> None:
         )
 
 
-def check_even_heads(d_model: int, heads: int) -> None:
-    """Refuse heads that cannot be rotated in pairs of dimensions."""
-    if d_model // heads % 2:
-        raise ValueError(
-            f"each of {heads} heads has {d_model} / {heads} = {d_model // heads} features, "
-            f"but a rotation needs pairs: an even number"
-        )
-
-
 def check_scores(scores: Tensor, mask: Tensor | None) -> None:
     """Refuse scores of no key, and a mask as :func:`check_mask` does."""
     if scores.shape[-1] == 0:

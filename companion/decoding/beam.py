@@ -285,7 +285,7 @@ def _hypotheses(ended: _Beam, history: list[_Step], pad: int) -> Hypotheses:
     tokens: list[Tensor] = []
     weights: list[Any] = []
     for position in reversed(range(int(lengths.max()))):
-        step = history[position]
+        step: Any = history[position]
         last, beyond = lengths == position + 1, lengths <= position
         found = torch.where(last, ended.tokens, step.tokens.gather(1, slots))
         tokens.append(found.masked_fill(beyond, pad))

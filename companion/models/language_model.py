@@ -6,11 +6,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_kind,
-    check_sentences,
-    stack_size,
-)
+from companion._checks import check_kind
 from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
@@ -25,8 +21,8 @@ class LanguageModel(nn.Module):
         x = position(embedding(tokens)),   x ← layer(x) for each layer
         logits = W x + b,   at each position those of the next token
 
-    What a layer keeps between two steps is its attention's own affair: all keys and
-    values, those of a window, or a matrix.
+    Between two steps a layer keeps what its attention needs: all keys and values, those
+    of a window, or a matrix.
 
     The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
     model.start(prompt), max_length, bos=bos)``. Like every search, they give the model
@@ -41,9 +37,6 @@ class LanguageModel(nn.Module):
             :class:`~companion.attention.rotary.Rotary`, it is
             :class:`~companion.layers.positional_encoding.NoPositionalEncoding`.
 
-    Source: the decoder of Vaswani et al. 2017 without attention over a source, as in
-    Child et al. 2019.
-
     Example:
         >>> layer = CausalTransformerLayer(d_model=8, heads=2, d_ff=32)
         >>> LanguageModel(11, [layer])(torch.tensor([[1, 5, 6]])).shape
@@ -57,7 +50,7 @@ class LanguageModel(nn.Module):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        d_model = stack_size([layer.d_model for layer in layers])
+        d_model = layers[0].d_model
         for layer in layers:
             check_kind(self, layer, CausalTransformerLayer)
         self.embedding = ScaledEmbedding(vocabulary_size, d_model)
@@ -74,13 +67,7 @@ class LanguageModel(nn.Module):
         return self.output(self.norm(x))
 
     def start(self, prompt: Int[Tensor, "b n"]) -> tuple[Any, ...]:
-        """The state after a prompt for each sentence, all of one length, which may be 0.
-
-        Raises:
-            TypeError: the prompt is not integers.
-            ValueError: it contains a token outside the vocabulary.
-        """
-        check_sentences("a prompt", prompt)
+        """The state after a prompt for each sentence, all of one length, which may be 0."""
         x = self.embedding(prompt[:, :0])
         state = tuple(layer.attention.start(x) for layer in self.layers)
         return self.run(prompt, state)[1] if prompt.shape[1] else state

@@ -1,6 +1,5 @@
 """The layer of today's language models, as in Llama: what changed since 2017, put together."""
 
-from companion._checks import check_even_heads
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.rotary import Rotary
@@ -57,5 +56,3 @@ class LlamaLayer(CausalTransformerLayer):
             key_value_heads=key_value_heads,
             feed_forward=SwiGLU(d_model, d_ff),
         )
-        if isinstance(inner, Rotary):
-            check_even_heads(d_model, heads)

@@ -6,13 +6,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_causal,
-    check_positive,
-    check_source,
-    readable,
-    stack_size,
-)
+from companion._checks import check_causal, check_source, readable
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.multihead import MultiHeadAttention
@@ -42,9 +36,6 @@ class TransformerEncoderLayer(nn.Module):
         residual: ``PostNorm``, the paper's, or ``PreNorm``.
         key_value_heads: number of heads of keys and values; by default as many as heads.
         feed_forward: a network to use instead of the paper's, with a ``d_ff`` of its own.
-
-    Raises:
-        TypeError, ValueError: as :class:`~companion.attention.multihead.MultiHeadAttention`.
 
     Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4. PyTorch's layer
     also drops attention weights and hidden units of the feed-forward network.
@@ -79,14 +70,7 @@ class TransformerEncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d"]:
-        """The new vector of each position.
-
-        Args:
-            x: the vectors of the sequences.
-            mask: ``(b, n, n)``, where an axis may have size 1, or ``(n, n)``. Write a
-                mask ``(n, n)`` for a batch as ``mask[None]``: with b = n, it is refused
-                as ambiguous.
-        """
+        """The new vector of each position; the mask is that of the attention."""
 
         def attend(query: Tensor) -> Tensor:
             return self.attention(query, *self.attention.project(query), mask)
@@ -108,8 +92,8 @@ class CausalTransformerLayer(TransformerEncoderLayer):
     Raises:
         ValueError: the attention is not causal.
 
-    Source: Radford et al. 2018, section 3.1, after Liu et al. 2018: the decoder of
-    Vaswani et al. 2017 without attention over a source.
+    Source: the decoder of Vaswani et al. 2017 without attention over a source, as in
+    Child et al. 2019.
 
     Example:
         >>> layer, x = CausalTransformerLayer(8, heads=2, d_ff=32).eval(), torch.randn(1, 5, 8)
@@ -137,9 +121,7 @@ class CausalTransformerLayer(TransformerEncoderLayer):
     ) -> tuple[Float[Tensor, "b n d"], Any]:
         """The new vectors of the next positions, and the attention's state after them.
 
-        Args:
-            x: the vectors of the next positions.
-            past: the state before them, at first what ``attention.start`` returned.
+        The first state is what ``attention.start`` returns.
         """
         x, past = self.attention_residual.extend(x, self.attention.extend, past)
         return self.feed_forward_residual(x, self.feed_forward), past
@@ -241,10 +223,6 @@ class TransformerEncoder(nn.Module):
             sinusoids by default.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError, ValueError: there is no layer, the layers have different sizes, or
-            ``vocabulary_size`` is not an integer or below 1.
-
     Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4.
 
     Example:
@@ -264,7 +242,7 @@ class TransformerEncoder(nn.Module):
         pad: int | None = None,
     ):
         super().__init__()
-        d_model = stack_size([layer.d_model for layer in layers])
+        d_model = layers[0].d_model
         self.embedding = ScaledEmbedding(vocabulary_size, d_model, pad)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
@@ -274,12 +252,7 @@ class TransformerEncoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k d"], Bool[Tensor, "b k"]]:
-        """The vectors of each sentence's tokens, and the mask of its tokens.
-
-        Raises:
-            ValueError: a sentence is empty, has padding before a token, or has a token
-                outside the vocabulary.
-        """
+        """The vectors of each sentence's tokens, and the mask of its tokens."""
         mask = source_mask(source, self.embedding.padding_idx)
         x = self.dropout(self.position(self.embedding(source)))  # (b, k, d)
         for layer in self.layers:
@@ -291,16 +264,13 @@ class TransformerDecoder(SequenceDecoder):
     """A stack of decoder layers; one matrix embeds the tokens and gives their logits.
 
     In training all target tokens are computed at once, each from those before it. In
-    decoding each layer keeps the keys and values of the tokens so far (the KV cache), so
-    a step computes those of one token. Both are :meth:`run`.
+    decoding each layer keeps what its attention needs of the tokens so far, such as their
+    keys and values (the KV cache), so a step computes one token. Both are :meth:`run`.
 
     Args:
         vocabulary_size, layers, dropout, position: as in :class:`TransformerEncoder`.
         pad: the token that is padding; ``None`` if there is none. As an input it is not
             learned, but the output layer's row is.
-
-    Raises:
-        TypeError, ValueError: as :class:`TransformerEncoder`.
 
     Source: Vaswani et al. 2017, sections 3.1 and 3.4.
 
@@ -321,7 +291,7 @@ class TransformerDecoder(SequenceDecoder):
         pad: int | None = None,
     ):
         super().__init__()
-        d_model = stack_size([layer.d_model for layer in layers])
+        d_model = layers[0].d_model
         self.embedding = ScaledEmbedding(vocabulary_size, d_model, pad)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.dropout = nn.Dropout(dropout)
@@ -333,14 +303,10 @@ class TransformerDecoder(SequenceDecoder):
     def start(
         self, states: Float[Tensor, "b k d"], mask: Bool[Tensor, "b k"]
     ) -> tuple[TransformerLayerState, ...]:
-        """Project the source for every layer, once.
-
-        Raises:
-            TypeError: the mask is not boolean.
-            ValueError: it does not fit the states, or they are not of ``d_model``.
-        """
+        """Project the source for every layer, once."""
         check_source(states, mask, self.embedding.embedding_dim)
-        needed = None if allows_all(mask) else mask
+        unpadded = readable(mask) and bool(mask.all())  # without a mask it is faster
+        needed = None if unpadded else mask
         return tuple(layer.start(states, needed) for layer in self.layers)
 
     def run(
@@ -356,15 +322,6 @@ class TransformerDecoder(SequenceDecoder):
         return self.output(self.norm(x)), tuple(after)
 
 
-def allows_all(mask: Bool[Tensor, "b k"]) -> bool:
-    """Whether a mask is known to mask nothing.
-
-    On a GPU, where the answer would have to be waited for, in a compiled graph, which
-    serves all masks, and under ``vmap`` it is not known.
-    """
-    return readable(mask) and bool(mask.all())
-
-
 class Transformer(EncoderDecoder):
     """Encoder and decoder with the sizes of the paper's base model by default.
 
@@ -374,9 +331,8 @@ class Transformer(EncoderDecoder):
     encoder and decoder one embedding matrix, as in the paper.
 
     A decoding step reports no attention weights, because each layer and head has its
-    own. So :func:`~companion.decoding.beam.beam_search` cannot use a
-    ``coverage_penalty``; :func:`~companion.attention.recording.record_weights` shows
-    the weights.
+    own; :func:`~companion.attention.recording.record_weights` shows them. So
+    :func:`~companion.decoding.beam.beam_search` cannot use a ``coverage_penalty``.
 
     Args:
         source_vocabulary, target_vocabulary: numbers of tokens.
@@ -386,10 +342,6 @@ class Transformer(EncoderDecoder):
         layers: number of layers of the encoder, and of the decoder.
         dropout: dropout probability.
         pad: the token of both languages that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError, ValueError: a size is not an integer or below 1, or ``d_model`` is not
-            divisible by the number of heads.
 
     Source: Vaswani et al. 2017, section 3 and table 3, *base*.
 
@@ -410,7 +362,6 @@ class Transformer(EncoderDecoder):
         dropout: float = 0.1,
         pad: int | None = None,
     ):
-        check_positive(layers=layers)
         sizes = d_model, heads, d_ff, dropout
         encoder = TransformerEncoder(
             source_vocabulary,
@@ -435,9 +386,6 @@ def share_embeddings(model: EncoderDecoder) -> None:
 
     Source: Vaswani et al. 2017, section 3.4; there the vocabulary contains both languages.
 
-    Raises:
-        ValueError: the two vocabularies, or ``d_model``, have different sizes.
-
     Example:
         >>> model = Transformer(11, 11, d_model=8, heads=2, d_ff=32, layers=1)
         >>> share_embeddings(model)
@@ -447,7 +395,7 @@ def share_embeddings(model: EncoderDecoder) -> None:
     source, target = model.encoder.embedding.weight, model.decoder.embedding.weight
     if source.shape != target.shape:
         raise ValueError(
-            f"embeddings of shapes {tuple(source.shape)} and {tuple(target.shape)} cannot be "
-            f"shared"
+            f"embeddings of shapes {tuple(source.shape)} and {tuple(target.shape)} "
+            f"cannot be shared"
         )
     model.encoder.embedding.weight = target

@@ -76,11 +76,6 @@ def test_layers_of_an_encoder_which_attend_to_later_positions_are_an_error():
         LanguageModel(11, encoders)
 
 
-def test_no_layer_is_an_error():
-    with pytest.raises(ValueError, match="layer"):
-        LanguageModel(11, [])
-
-
 def test_the_loss_is_the_cross_entropy_of_the_next_token():
     reader = model(LocalAttention(2, causal=True))
     loss = next_token_loss(reader, TOKENS)
@@ -227,5 +222,5 @@ def test_a_step_leaves_the_given_state_as_it_is(reader):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("prompt", [torch.ones(2, 3), torch.ones(2, 3).bool()])
 def test_a_prompt_that_is_not_integers_is_an_error(reader, prompt):
-    with pytest.raises(TypeError, match="prompt must hold integers"):
+    with pytest.raises(TypeError, match="must hold integers"):
         reader.start(prompt)

@@ -102,14 +102,6 @@ def stepwise(model, tokens):
     return torch.stack(found, 1)
 
 
-def test_heads_of_odd_size_are_an_error_unless_nothing_is_rotated():
-    with pytest.raises(
-        ValueError, match="each of 4 heads has 12 / 4 = 3 features, but a rotation"
-    ):
-        LlamaLayer(12, 4, 13)
-    assert LlamaLayer(12, 4, 13, attention=CausalAttention()).d_model == 12
-
-
 def test_nothing_is_built_in_vain(monkeypatch):
     """Random numbers are taken for its own parameters alone."""
     built = []

@@ -551,23 +551,8 @@ def test_each_layer_may_have_another_attention():
 
 
 @pytest.mark.parametrize(
-    ("part", "layer"),
-    [
-        (TransformerEncoder, TransformerEncoderLayer),
-        (TransformerDecoder, TransformerDecoderLayer),
-    ],
-)
-def test_a_stack_needs_layers_of_one_size(part, layer):
-    with pytest.raises(ValueError, match=r"there are 2, of sizes \[12, 8\]"):
-        part(11, [layer(12, 2, 5), layer(8, 2, 5)])
-    with pytest.raises(ValueError, match="layers of one size, but there are 0"):
-        part(11, [])
-
-
-@pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Transformer(11, 11, layers=0), "layers must be at least 1, not 0"),
         (
             lambda: Transformer(11, 11, d_model=10, heads=4),
             "d_model = 10 is not divisible by 4 heads",
