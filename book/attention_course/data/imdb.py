@@ -5,16 +5,10 @@ Analysis" (2011). A positive review gave the film at least 7 of 10 stars, a nega
 most 4.
 """
 
-import gzip
-import io
-import lzma
 import re
 import tarfile
-import zlib
-from collections.abc import Callable, Iterator
-from operator import itemgetter
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, cast
+from pathlib import Path
+from typing import NamedTuple
 
 from attention_course.data.download import fetch
 
@@ -27,21 +21,6 @@ SHA256 = {
 }
 #: The splits.
 SPLITS = ("train", "test")
-IN_A_CLASS = 12_500  #: positive reviews in a split, and as many negative ones
-_LONGEST = 100_000  # bytes of a review; the longest of the originals has 13,704
-_MOST = 2**20  # bytes that are read of one member of an archive, with its headers
-_OPEN: dict[bytes, Callable[..., Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"\xfd7": lzma.open,
-}  # by a file's first bytes
-_DAMAGED = (
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-    RecursionError,  # headers of headers of headers …
-)
 _LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _BREAK = "<br />"
@@ -81,44 +60,25 @@ def load(split: str) -> list[Review]:
         raise ValueError(
             f"the reviews have no split {split}; they have {' and '.join(SPLITS)}"
         )
-    return read_archive(archive(), split, IN_A_CLASS)
+    return read_archive(archive(), split)
 
 
-def read_archive(path: Path, split: str, in_a_class: int) -> list[Review]:
+def read_archive(path: Path, split: str) -> list[Review]:
     """The reviews of a split, read from an archive that is never unpacked to disk.
 
     Only ``aclImdb/{train,test}/{pos,neg}/NUMBER_STARS.txt`` are reviews; other files are
-    skipped. The archive is a tar file, which may be compressed by gzip or xz; its
-    checksums are verified, and the memory that its headers can demand is bounded.
-
-    Args:
-        path: the archive.
-        split: ``train`` or ``test``.
-        in_a_class: the number of reviews in each class, numbered from 0.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the archive is damaged; it contains a link, a device or a path that
-            leads out of it; a review is too long, or not UTF-8; or a class has other
-            numbers.
+    skipped. The archive is a tar file, which may be compressed by gzip or xz.
     """
-    classes: dict[str, dict[int, Review]] = {"neg": {}, "pos": {}}
-    for member, content in _members(path):
-        match = _LABELLED.fullmatch(member.name)
-        if match and match[1] == split and member.isfile():
-            reviews, number = classes[match[2]], int(match[3])
-            if number in reviews or number >= in_a_class:
-                raise ValueError(
-                    f"{path} has a review too many, {member.name}: {in_a_class} a class"
-                )
-            reviews[number] = Review(_decode(path, member, content), match[2] == "pos")
-    counts = {name: len(reviews) for name, reviews in classes.items()}
-    if set(counts.values()) != {in_a_class}:
-        raise ValueError(
-            f"{path} has {counts} reviews in {split}, but should have {in_a_class} of each"
-        )
-    numbered = [*classes["neg"].items(), *classes["pos"].items()]
-    return [review for _, review in sorted(numbered, key=itemgetter(0))]
+    found = {}
+    with tarfile.open(path, "r|*") as archive:
+        for member in archive:
+            match = _LABELLED.fullmatch(member.name)
+            content = archive.extractfile(member)
+            if match and match[1] == split and content:
+                positive = match[2] == "pos"
+                review = Review(content.read().decode("utf-8"), positive)
+                found[int(match[3]), positive] = review
+    return [found[place] for place in sorted(found)]
 
 
 def words(text: str) -> list[str]:
@@ -141,66 +101,3 @@ def sentences(text: str) -> list[list[str]]:
     No sentence is empty.
     """
     return [found for part in _END.split(text.lower()) if (found := words(part))]
-
-
-class _Bounded:
-    """A file that tarfile reads forwards only, and at most ``_MOST`` bytes per member."""
-
-    def __init__(self, file: io.BufferedIOBase):
-        self._file, self.left = file, _MOST
-
-    def read(self, size: int) -> bytes:
-        self.left -= size
-        if self.left < 0:
-            raise tarfile.ReadError(f"a header has more than {_MOST:,} bytes")
-        return self._file.read(size)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, position: int) -> None:
-        if position < self._file.tell():
-            raise tarfile.ReadError("a header leads back to an earlier position")
-        self._file.seek(position)
-
-
-def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """The members of an archive in their order, with at most ``_LONGEST`` + 1 bytes each."""
-    with path.open("rb") as start:
-        open_file = _OPEN.get(start.read(2), open)
-    try:
-        with cast(io.BufferedIOBase, open_file(path, "rb")) as file:
-            bounded: Any = _Bounded(file)
-            with tarfile.open(fileobj=bounded, mode="r:") as archive:
-                for member in archive:
-                    _require_harmless(path, member)
-                    content = archive.extractfile(member)
-                    yield member, content.read(_LONGEST + 1) if content else b""
-                    bounded.left = _MOST
-            while file.read(_MOST):  # to the end, where gzip stores its checksum
-                pass
-    except _DAMAGED as error:
-        raise ValueError(f"{path} is damaged, or no archive: {error!r}") from error
-
-
-def _require_harmless(path: Path, member: tarfile.TarInfo) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        raise ValueError(
-            f"{path} is not the original: a path in it leads elsewhere, {member.name!r}"
-        )
-    if not (member.isfile() or member.isdir()):
-        raise ValueError(
-            f"{path} is not the original: {member.name!r} in it is neither file nor folder"
-        )
-
-
-def _decode(path: Path, member: tarfile.TarInfo, content: bytes) -> str:
-    if len(content) > _LONGEST:
-        raise ValueError(
-            f"{path}: {member.name} has {member.size} bytes, but a review at most {_LONGEST}"
-        )
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: {member.name} is not UTF-8: {error}") from error

@@ -2,7 +2,12 @@
 
 import json
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from argparse import (
+    ArgumentDefaultsHelpFormatter,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+)
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +15,25 @@ from typing import Any
 from accelerate import PartialState
 from torch import nn
 
-from attention_course.experiments.arguments import count, positive, rate, seed
+
+def positive(text: str) -> int:
+    """A whole number of 1 or more."""
+    if (number := int(text)) < 1:
+        raise ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def fraction(text: str) -> float:
+    """A number p with 0 ≤ p < 1."""
+    if not 0 <= (number := float(text)) < 1:
+        raise ArgumentTypeError(f"{text} is not at least 0 and below 1")
+    return number
 
 
 def training_options(
     steps: int, batch_size: int, every: int, epoch: str
 ) -> ArgumentParser:
-    """The options of any training, with their defaults.
-
-    Args:
-        batch_size: the default of ``--batch-size``.
-        every: the default of ``--every``.
-        epoch: how many steps make an epoch, for the help text.
-    """
+    """The options of any training, with their defaults and how many steps make an epoch."""
     shared = ArgumentParser(add_help=False)
     add = shared.add_argument
     add(
@@ -40,15 +51,15 @@ def training_options(
     )
     add(
         "--average",
-        type=count,
+        type=positive,
         default=1,
         help="tests the mean of so many last evaluations if the validation set prefers it"
         " to the best one",
     )
-    add("--rate", type=rate, default=1e-3, help="the highest learning rate, at most 10")
+    add("--rate", type=float, default=1e-3, help="the highest learning rate")
     add(
         "--seed",
-        type=seed,
+        type=int,
         default=0,
         help="of the initialisation, the dropout and the order of the data",
     )
@@ -60,12 +71,9 @@ def add_models(
     shared: ArgumentParser,
     builders: Mapping[str, Callable[..., nn.Module]],
 ) -> dict[str, ArgumentParser]:
-    """Give the parser a sub-command for each model.
+    """Give the parser a sub-command for each model, and return their parsers.
 
     Its arguments contain the function that builds the model as ``build``.
-
-    Returns:
-        The parser of each sub-command.
     """
     models = parser.add_subparsers(
         dest="model", metavar="MODEL", required=True, help="what to train"

@@ -21,9 +21,10 @@ from accelerate.utils import set_seed
 
 from attention_course.data import imdb
 from attention_course.data.examples import Shuffled, batches_in_order
-from attention_course.experiments.arguments import count, fraction, positive, size
 from attention_course.experiments.command_line import (
     add_models,
+    fraction,
+    positive,
     start,
     training_options,
 )
@@ -60,20 +61,8 @@ def make_trainer(reviews: Reviews, arguments: argparse.Namespace) -> Trainer:
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
     """The whole experiment, from the data to the files of results.
 
-    Args:
-        arguments: of :func:`parser`.
-        options: the words of the command line, for the record.
-
-    Returns:
-        The result, as :func:`~attention_course.experiments.record.read_result` reads it.
-
-    Raises:
-        ValueError: no model can be built from the arguments, the folder holds a run
-            with others, or a checkpoint or the data is damaged.
-        OSError: the data is missing and cannot be downloaded, or a file cannot be
-            written.
-        FloatingPointError: a loss or gradient is not finite, for example because the
-            learning rate is too high.
+    It returns the result, as :func:`~attention_course.experiments.record.read_result`
+    reads it. ``options`` are the words of the command line, for the record.
     """
     # read now, because the data may be gone when training has ended
     archive = imdb.archive().name
@@ -113,11 +102,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--size",
-        type=size,
+        type=positive,
         default=128,
         help="dimensions of a word vector, and of all heads together",
     )
-    add("--heads", type=count, default=8, help="heads of the attention")
+    add("--heads", type=positive, default=8, help="heads of the attention")
     add(
         "--dropout",
         type=fraction,

@@ -23,14 +23,12 @@ from accelerate.utils import set_seed
 
 from attention_course.data import multi30k
 from attention_course.data.batching import Batches, in_order
-from attention_course.experiments.arguments import (
-    count,
+from attention_course.experiments.command_line import (
     fraction,
-    length_penalty,
     positive,
-    size,
+    start,
+    training_options,
 )
-from attention_course.experiments.command_line import start, training_options
 from attention_course.experiments.corpus import (
     SOURCE,
     TARGET,
@@ -68,22 +66,8 @@ def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
     """The whole experiment, from the data to the files of results.
 
-    Args:
-        arguments: of :func:`parser`.
-        options: the words of the command line, for the record.
-
-    Returns:
-        The result, as :func:`~attention_course.experiments.record.read_result` reads it. Its
-        history has the loss of the validation set, its figures are those of the test
-        set.
-
-    Raises:
-        ValueError: no model can be built from the arguments, the folder holds a run
-            with others, or a checkpoint or the data is damaged.
-        OSError: the data is missing and cannot be downloaded, or a file cannot be
-            written.
-        FloatingPointError: a loss or gradient is not finite, for example because the
-            learning rate is too high.
+    It returns the result, as :func:`~attention_course.experiments.record.read_result`
+    reads it. ``options`` are the words of the command line, for the record.
     """
     corpus = load_corpus(arguments.sentences)
     run = Run(
@@ -120,8 +104,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line: a model and its options, with the defaults of the tutorials."""
     shared = training_options(2270, 128, 227, "227 of 128 pairs are an epoch")
     add = shared.add_argument
-    add("--embedding", type=size, default=256, help="dimensions of a word vector")
-    add("--hidden", type=size, default=512, help="dimensions of a state or layer")
+    add("--embedding", type=positive, default=256, help="dimensions of a word vector")
+    add("--hidden", type=positive, default=512, help="dimensions of a state or layer")
     add("--dropout", type=fraction, default=0.5, help="probability of dropout")
     add("--warmup", type=positive, default=50, help="steps in which the rate rises")
     add(
@@ -132,15 +116,15 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--beam",
-        type=count,
+        type=positive,
         default=5,
         help="width of the beam search; greedy search is evaluated, too",
     )
     add(
         "--length-penalty",
-        type=length_penalty,
+        type=float,
         default=1.0,
-        help="that of GNMT in the beam search, at most 30",
+        help="that of GNMT in the beam search",
     )
     add(
         "--sentences",

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from attention_course.experiments.sentences import check_sentences
 from attention_course.training.checkpoint import first_difference, replacing
 
 VERSION = 3  #: of the format of a result
@@ -74,21 +73,14 @@ def read_result(path: Path | str) -> dict[str, Any]:
         raise ValueError(
             f"{path} is no result of an experiment: see its {', '.join(wrong)}"
         )
-    try:
-        check_sentences(result["sentences"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
     return result
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        return json.loads(path.read_text())
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is damaged: it holds a {type(content).__name__}")
-    return content
 
 
 def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:

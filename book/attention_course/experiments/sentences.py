@@ -1,7 +1,6 @@
 """Test sentences with their translations and attention weights, as results hold them."""
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,22 +28,4 @@ def weights_of(sentence: dict[str, Any]) -> Float[Tensor, "l h t k"] | None:
     if stored is None:
         return None
     levels = base64.b64decode(stored["base64"])
-    shape = stored["shape"]
-    rows, keys = len(sentence["greedy"].split()) + 1, len(sentence["source"].split())
-    if shape[2:] != [rows, keys] or len(levels) != torch.Size(shape).numel():
-        raise ValueError(
-            f"sentence {sentence['index']} has weights of shape {shape} in {len(levels)} "
-            f"bytes, but {keys} source words and {rows} rows, with that of the end"
-        )
-    return torch.tensor(list(levels)).view(shape) / 255
-
-
-def check_sentences(sentences: Sequence[dict[str, Any]]) -> None:
-    """Refuse sentences that cannot be shown."""
-    for sentence in sentences:
-        missing = [name for name in TEXTS if not isinstance(sentence.get(name), str)]
-        if missing or "weights" not in sentence:
-            raise ValueError(
-                f"sentence {sentence.get('index')} lacks {', '.join(missing or ['weights'])}"
-            )
-        weights_of(sentence)
+    return torch.tensor(list(levels)).view(stored["shape"]) / 255

@@ -3,8 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from attention_course.data.vocabulary import PAD
-from attention_course.experiments.arguments import count
-from attention_course.experiments.command_line import add_models
+from attention_course.experiments.command_line import add_models, positive
 from companion.attention.additive import Additive
 from companion.attention.base import Attention
 from companion.attention.local import LocalP
@@ -29,88 +28,74 @@ from companion.models.transformer import (
 )
 
 
-def build_gru(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_gru(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """Cho's GRU encoder and decoder, without attention."""
     embedding, hidden = arguments.embedding, arguments.hidden
     dropout = arguments.dropout
     return EncoderDecoder(
-        ChoEncoder(source_vocabulary, embedding, hidden, dropout, pad=PAD),
-        ChoDecoder(target_vocabulary, embedding, hidden, hidden, dropout),
+        ChoEncoder(source, embedding, hidden, dropout, pad=PAD),
+        ChoDecoder(target, embedding, hidden, hidden, dropout),
     )
 
 
-def build_lstm(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_lstm(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """Sutskever's deep LSTM, which reads the source in reverse, without attention."""
     sizes = arguments.embedding, arguments.hidden, arguments.layers, arguments.dropout
     return EncoderDecoder(
-        SutskeverEncoder(source_vocabulary, *sizes, pad=PAD),
-        SutskeverDecoder(target_vocabulary, *sizes),
+        SutskeverEncoder(source, *sizes, pad=PAD),
+        SutskeverDecoder(target, *sizes),
     )
 
 
-def build_bahdanau(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_bahdanau(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """Bahdanau's encoder and decoder, with as many attention units as hidden units."""
     embedding, hidden = arguments.embedding, arguments.hidden
     dropout = arguments.dropout
     attention = Additive(hidden, 2 * hidden, hidden)
     return EncoderDecoder(
-        BahdanauEncoder(source_vocabulary, embedding, hidden, dropout, pad=PAD),
-        BahdanauDecoder(
-            target_vocabulary, embedding, hidden, 2 * hidden, attention, dropout
-        ),
+        BahdanauEncoder(source, embedding, hidden, dropout, pad=PAD),
+        BahdanauDecoder(target, embedding, hidden, 2 * hidden, attention, dropout),
     )
 
 
-def build_luong_dot(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_luong_dot(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """Luong's global attention with the dot score and input feeding."""
-    return _luong(source_vocabulary, target_vocabulary, Dot(), arguments)
+    return _luong(source, target, Dot(), arguments)
 
 
 def build_luong_general(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+    source: int, target: int, arguments: Namespace
 ) -> EncoderDecoder:
     """Luong's global attention with the general score and input feeding."""
     attention = Bilinear(arguments.hidden, arguments.hidden)
-    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
+    return _luong(source, target, attention, arguments)
 
 
 def build_luong_local_p(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+    source: int, target: int, arguments: Namespace
 ) -> EncoderDecoder:
     """Luong's local attention with a predicted position (local-p), his best model."""
     general = Bilinear(arguments.hidden, arguments.hidden)
     attention = LocalP(general, arguments.radius, arguments.hidden)
-    return _luong(source_vocabulary, target_vocabulary, attention, arguments)
+    return _luong(source, target, attention, arguments)
 
 
 def _luong(
-    source_vocabulary: int,
-    target_vocabulary: int,
+    source: int,
+    target: int,
     attention: Attention,
     arguments: Namespace,
 ) -> EncoderDecoder:
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
-    decoder = InputFeedingDecoder(
-        target_vocabulary, embedding, hidden, attention, layers, dropout
-    )
+    decoder = InputFeedingDecoder(target, embedding, hidden, attention, layers, dropout)
     return EncoderDecoder(
-        LuongEncoder(source_vocabulary, embedding, hidden, layers, dropout, pad=PAD),
+        LuongEncoder(source, embedding, hidden, layers, dropout, pad=PAD),
         decoder,
     )
 
 
-def build_transformer(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_transformer(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """The Transformer; --embedding is d_model, --hidden is d_ff."""
     sizes = (
         arguments.embedding,
@@ -119,11 +104,11 @@ def build_transformer(
         arguments.layers,
         arguments.dropout,
     )
-    return Transformer(source_vocabulary, target_vocabulary, *sizes, pad=PAD)
+    return Transformer(source, target, *sizes, pad=PAD)
 
 
 def build_transformer_pre_norm(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
+    source: int, target: int, arguments: Namespace
 ) -> EncoderDecoder:
     """The Transformer, which normalises the input of each sub-layer and not its output."""
     size, heads, dropout = arguments.embedding, arguments.heads, arguments.dropout
@@ -131,13 +116,13 @@ def build_transformer_pre_norm(
     depth = range(arguments.layers)
     return EncoderDecoder(
         TransformerEncoder(
-            source_vocabulary,
+            source,
             [TransformerEncoderLayer(*options) for _ in depth],
             dropout,
             pad=PAD,
         ),
         TransformerDecoder(
-            target_vocabulary,
+            target,
             [TransformerDecoderLayer(*options) for _ in depth],
             dropout,
             pad=PAD,
@@ -145,9 +130,7 @@ def build_transformer_pre_norm(
     )
 
 
-def build_convs2s(
-    source_vocabulary: int, target_vocabulary: int, arguments: Namespace
-) -> EncoderDecoder:
+def build_convs2s(source: int, target: int, arguments: Namespace) -> EncoderDecoder:
     """ConvS2S, whose decoder attends to the source in every layer."""
     sizes = (
         arguments.embedding,
@@ -156,7 +139,7 @@ def build_convs2s(
         arguments.width,
         arguments.dropout,
     )
-    return ConvS2S(source_vocabulary, target_vocabulary, *sizes, pad=PAD)
+    return ConvS2S(source, target, *sizes, pad=PAD)
 
 
 def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
@@ -173,20 +156,20 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
     ):
         models[name].add_argument(
             "--layers",
-            type=count,
+            type=positive,
             default=2,
             help="layers of the encoder, and of the decoder",
         )
     for name in ("transformer", "transformer-pre-norm"):
         models[name].add_argument(
-            "--heads", type=count, default=8, help="heads of each attention"
+            "--heads", type=positive, default=8, help="heads of each attention"
         )
     models["convs2s"].add_argument(
-        "--width", type=count, default=3, help="words in the window of a convolution"
+        "--width", type=positive, default=3, help="words in the window of a convolution"
     )
     models["luong-local-p"].add_argument(
         "--radius",
-        type=count,
+        type=positive,
         default=10,
         help="words on each side of the predicted position",
     )

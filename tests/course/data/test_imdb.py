@@ -2,9 +2,7 @@ import gzip
 import hashlib
 import io
 import lzma
-import os
 import tarfile
-import tracemalloc
 
 import pytest
 
@@ -29,22 +27,14 @@ OTHERS = {
 }
 
 
-def member(name, content=b"", kind=tarfile.REGTYPE):
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.size = kind, len(content)
-    entry.linkname = "elsewhere" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
-    return entry, io.BytesIO(content)
-
-
-def pack(reviews=REVIEWS, more=()):
-    """A tar file in memory: folders, other files, reviews, and whatever else is asked for."""
+def pack(reviews=REVIEWS):
+    """A tar file in memory: folders, other files, and reviews."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as packed:
-        packed.addfile(*member("aclImdb", kind=tarfile.DIRTYPE))
         for name, text in {**OTHERS, **reviews}.items():
-            packed.addfile(*member(f"aclImdb/{name}", text.encode()))
-        for entry in more:
-            packed.addfile(*entry)
+            entry = tarfile.TarInfo(f"aclImdb/{name}")
+            entry.size = len(text.encode())
+            packed.addfile(entry, io.BytesIO(text.encode()))
     return buffer.getvalue()
 
 
@@ -62,13 +52,13 @@ def archive(tmp_path):
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bytes])
 def test_reviews_are_sorted_by_number_with_the_classes_alternating(archive, compress):
     path = archive(compress(pack()))
-    assert read_archive(path, "train", 2) == [
+    assert read_archive(path, "train") == [
         Review("Naïve 54<br />", False),
         Review("Fine, I can't complain.", True),
         Review("Bad.", False),
         Review("Good.", True),
     ]
-    assert [review.text for review in read_archive(path, "test", 2)] == [
+    assert [review.text for review in read_archive(path, "test")] == [
         "Flee it",
         "See",
         "Flee",
@@ -78,8 +68,8 @@ def test_reviews_are_sorted_by_number_with_the_classes_alternating(archive, comp
 
 def test_the_order_in_the_archive_does_not_matter(archive):
     backwards = dict(reversed(REVIEWS.items()))
-    expected = read_archive(archive(pack()), "train", 2)
-    assert read_archive(archive(pack(backwards)), "train", 2) == expected
+    expected = read_archive(archive(pack()), "train")
+    assert read_archive(archive(pack(backwards)), "train") == expected
 
 
 def test_numbers_are_sorted_as_numbers_and_not_as_text(archive):
@@ -88,7 +78,7 @@ def test_numbers_are_sorted_as_numbers_and_not_as_text(archive):
         for name in ("pos", "neg")
         for n in range(11)
     }
-    texts = [review.text for review in read_archive(archive(pack(many)), "train", 11)]
+    texts = [review.text for review in read_archive(archive(pack(many)), "train")]
     assert texts == [f"{name} {n}" for n in range(11) for name in ("neg", "pos")]
 
 
@@ -125,151 +115,6 @@ def test_sentences_end_at_full_stops_and_line_breaks(text, expected):
     assert [word for sentence in expected for word in sentence] == imdb.words(text)
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "aclImdb/train/pos/../../../x"])
-def test_a_path_that_leads_out_of_the_archive_is_named(archive, name):
-    path = archive(pack(more=[member(name)]))
-    with pytest.raises(ValueError, match=f"leads elsewhere, '{name}'"):
-        read_archive(path, "train", 2)
-
-
-@pytest.mark.parametrize(
-    "name", ["train/pos/0_7.txt", "train/pos/1_7.txt", "train/neg/2_4.txt"]
-)
-def test_a_second_review_of_a_number_and_one_beyond_the_last_are_named(archive, name):
-    path = archive(pack(more=[member(f"aclImdb/{name}", b"Again.")]))
-    with pytest.raises(
-        ValueError, match=rf"a review too many, aclImdb/{name}: 2 a class"
-    ):
-        read_archive(path, "train", 2)
-
-
-@pytest.mark.parametrize(
-    ("length", "headers", "size"),
-    [
-        (100_001, {}, 100_001),
-        (
-            1,
-            {"GNU.sparse.map": "0,1", "GNU.sparse.size": "64000000000"},
-            64_000_000_000,
-        ),
-    ],
-    ids=["long", "a sparse file that takes no space in the archive"],
-)
-def test_a_review_that_would_fill_the_memory_is_named(archive, length, headers, size):
-    entry, content = member("aclImdb/train/pos/0_7.txt", b"x" * length)
-    entry.pax_headers = headers
-    path = archive(gzip.compress(pack({}, [(entry, content)])))
-    with pytest.raises(
-        ValueError, match=rf"0_7\.txt has {size} bytes, but a review at most 100000"
-    ):
-        read_archive(path, "train", 2)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        tarfile.SYMTYPE,
-        tarfile.LNKTYPE,
-        tarfile.FIFOTYPE,
-        tarfile.CHRTYPE,
-        tarfile.BLKTYPE,
-    ],
-)
-def test_a_link_or_device_is_named(archive, kind):
-    path = archive(pack(more=[member("aclImdb/train/pos/7_7.txt", kind=kind)]))
-    with pytest.raises(
-        ValueError,
-        match=r"'aclImdb/train/pos/7_7\.txt' in it is neither file nor folder",
-    ):
-        read_archive(path, "train", 2)
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bytes])
-@pytest.mark.parametrize("fraction", [0.3, 0.6])
-def test_a_truncated_archive_is_damaged(archive, compress, fraction):
-    whole = compress(pack({name: os.urandom(500).hex() for name in REVIEWS}))
-    with pytest.raises(ValueError, match=r"reviews\.tar (is damaged|has .* reviews)"):
-        read_archive(archive(whole[: int(fraction * len(whole))]), "test", 2)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"a captive portal says hello",
-        gzip.compress(b"")[:3],
-        gzip.compress(b"")[:10] + b"\xff" * 99,
-        lzma.compress(b"")[:12] + b"\xff" * 99,
-    ],
-    ids=["empty", "text", "cut in the header", "no deflate", "no xz"],
-)
-def test_what_is_no_archive_is_refused(archive, content):
-    with pytest.raises(ValueError, match=r"reviews\.tar is damaged, or no archive"):
-        read_archive(archive(content), "train", 2)
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_an_archive_of_two_streams_is_whole(archive, compress):
-    path = archive(compress(pack()[:5000]) + compress(pack()[5000:]))
-    assert read_archive(path, "test", 2) == read_archive(archive(pack()), "test", 2)
-
-
-def test_the_checksum_of_gzip_is_verified(archive):
-    whole = bytearray(gzip.compress(pack()))
-    whole[-8] ^= 1  # of the four bytes of the checksum, then four of the length
-    with pytest.raises(ValueError, match=r"reviews\.tar is damaged.*CRC check failed"):
-        read_archive(archive(bytes(whole)), "train", 2)
-
-
-@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_headers_that_would_fill_the_memory_are_refused(archive, kind):
-    path = archive(gzip.compress(pack({}, [member("x", bytes(2**26), kind)])))
-    tracemalloc.start()
-    with pytest.raises(ValueError, match="a header has more than 1,048,576 bytes"):
-        read_archive(path, "train", 2)
-    assert tracemalloc.get_traced_memory()[1] < 2**23
-    tracemalloc.stop()
-
-
-def test_many_headers_of_one_file_are_refused(archive):
-    headers = [member("x", b"", tarfile.XHDTYPE)] * 3000
-    with pytest.raises(ValueError, match=r"reviews\.tar is damaged"):
-        read_archive(archive(pack({}, headers)), "train", 2)
-
-
-def test_a_long_map_of_a_sparse_file_is_refused(archive):
-    entry, content = member(
-        "aclImdb/train/pos/9_7.txt", b"9" * 9 + b"\n" + b"0\n" * 2**20
-    )
-    entry.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
-    with pytest.raises(ValueError, match="a header has more than 1,048,576 bytes"):
-        read_archive(archive(pack({}, [(entry, content)])), "train", 2)
-
-
-def test_a_wrong_count_is_named(archive):
-    fewer = {
-        name: text for name, text in REVIEWS.items() if name != "train/neg/1_2.txt"
-    }
-    path = archive(pack(fewer))
-    with pytest.raises(
-        ValueError,
-        match=r"\{'neg': 1, 'pos': 2\} reviews in train, but should have 2 of each",
-    ):
-        read_archive(path, "train", 2)
-    with pytest.raises(
-        ValueError, match=r"'pos': 2\} reviews in test, but should have 12500 of each"
-    ):
-        read_archive(path, "test", imdb.IN_A_CLASS)
-
-
-def test_a_review_that_is_not_utf_8_is_named(archive):
-    path = archive(pack(more=[member("aclImdb/train/pos/2_7.txt", b"caf\xe9")]))
-    with pytest.raises(
-        ValueError, match=r"aclImdb/train/pos/2_7\.txt is not UTF-8: .*byte 0xe9"
-    ):
-        read_archive(path, "train", 3)
-
-
 def test_an_unknown_split_is_named():
     with pytest.raises(ValueError, match="no split valid; they have train and test"):
         load("valid")
@@ -278,7 +123,6 @@ def test_an_unknown_split_is_named():
 @pytest.mark.parametrize("name", imdb.SHA256)
 def test_either_archive_is_found_in_the_local_folder(tmp_path, monkeypatch, name):
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
-    monkeypatch.setattr(imdb, "IN_A_CLASS", 2)
     (tmp_path / name).write_bytes(pack())
     with pytest.raises(
         ValueError, match=rf"{name} is damaged or another version.*{imdb.SHA256[name]}"
@@ -317,7 +161,6 @@ def test_the_original_is_downloaded(tmp_path, monkeypatch):
             file.write(pack())
 
     monkeypatch.delenv("COMPANION_DATA", raising=False)
-    monkeypatch.setattr(imdb, "IN_A_CLASS", 2)
     monkeypatch.setitem(
         imdb.SHA256, "aclImdb_v1.tar.gz", hashlib.sha256(pack()).hexdigest()
     )

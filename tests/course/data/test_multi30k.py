@@ -121,41 +121,6 @@ def test_a_truncated_file_is_refused_with_both_checksums(write):
         load("val", "de")
 
 
-def test_different_numbers_of_lines_are_named(write):
-    write("val.de.gz", "Eins\nZwei\n")
-    write("val.en.gz", "One\nTwo\nThree\n")
-    with pytest.raises(
-        ValueError, match=r"val\.de\.gz has 2 lines, but val\.en\.gz has 3"
-    ):
-        load_pairs("val", "de", "en")
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (b"\xff\n", 1),
-        ("Eins\nGr\u00fc\u00dfe\nDrei\n".encode("latin-1"), 2),
-        (b"Eins\nZwei\nDre\xc3", 3),  # cut off within a letter
-    ],
-)
-def test_invalid_utf_8_is_named_with_its_line(write, content, line):
-    path = write("val.de.gz", content)
-    with pytest.raises(
-        ValueError, match=rf"{path}, line {line} is not UTF-8: .*byte 0x"
-    ):
-        load("val", "de")
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [("", 1), ("\nZwei\n", 1), ("Eins\n \t\u00a0\nDrei\n", 2), ("Eins\nZwei\n\n", 3)],
-)
-def test_a_line_without_a_word_is_named(write, text, line):
-    path = write("val.de.gz", text)
-    with pytest.raises(ValueError, match=rf"{path}, line {line} has no word"):
-        load_pairs("val", "de", "en")
-
-
 @pytest.mark.data
 class TestRealData:
     def test_every_file_is_the_original(self):

