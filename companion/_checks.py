@@ -589,27 +589,14 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
         )
 
 
-def check_documents(documents: Tensor) -> None:
-    """Refuse documents that are not integers ``(b, s, n)``, and none."""
-    _check_integer_tensor("documents", documents)
-    if documents.ndim != 3 or not len(documents):
-        raise ValueError(
-            f"documents need a shape (b, sentences, words), not {tuple(documents.shape)}"
-        )
-
-
 # Models and layers
 
 
-def stack_size(sizes: Sequence[int]) -> int:
-    """The one size that all layers of a stack have.
-
-    Raises:
-        ValueError: there is no layer, or the layers have different sizes.
-    """
+def stack_size(sizes: Sequence[Any], name: str = "size") -> Any:
+    """The one size, or other number, that all layers of a stack have; at least one layer."""
     if len(set(sizes)) != 1:
         raise ValueError(
-            f"a stack needs layers of one size, but there are {len(sizes)}, of sizes {sizes}"
+            f"a stack needs layers of one {name}, but there are {len(sizes)}, of {name}s {sizes}"
         )
     return sizes[0]
 
@@ -627,43 +614,6 @@ def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
     if d_model % heads:
         raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
     return d_model // heads
-
-
-def check_layers(
-    lstm: nn.LSTM,
-    hidden: Float[Tensor, "b layers h"],
-    cell: Float[Tensor, "b layers h"],
-) -> None:
-    """Refuse an encoder's states from which a decoder's LSTM cannot start."""
-    announced = (lstm.num_layers, lstm.hidden_size)
-    if not hidden.shape[1:] == cell.shape[1:] == announced:
-        raise ValueError(
-            f"the encoder's states {tuple(hidden.shape)} and {tuple(cell.shape)} are not of "
-            f"{announced[0]} layers with {announced[1]} features, as the decoder's"
-        )
-
-
-def check_odd_width(widths: Sequence[int]) -> None:
-    """Refuse even widths of convolutions, which have no middle."""
-    for width in widths:
-        if width % 2 == 0:
-            raise ValueError(
-                f"the encoder's blocks need an odd width, but one has {width}"
-            )
-
-
-def check_token_size(embedding_size: int, sizes: Sequence[int]) -> None:
-    """Refuse decoder layers built for embeddings of another size."""
-    if set(sizes) != {embedding_size}:
-        raise ValueError(
-            f"tokens have {embedding_size} features, but those of the layers have {sizes}"
-        )
-
-
-def check_same_scale(scales: Sequence[float]) -> None:
-    """Refuse decoder layers of different ``sum_scale``: they read the same values."""
-    if len(set(scales)) != 1:
-        raise ValueError(f"the layers need one sum_scale, not {scales}")
 
 
 # Decoding
@@ -712,11 +662,6 @@ def check_same_shape(**tensors: Tensor) -> None:
     if len({x.shape for x in tensors.values()}) > 1:
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in tensors.items())
         raise ValueError(f"one shape is needed, but there are {shapes}")
-
-
-def check_weight(name: str, weight: float) -> None:
-    """Refuse a weight of a term of a loss that is below 0 or not finite."""
-    check_at_least_zero(**{f"the weight of the {name}": weight})
 
 
 # Extras

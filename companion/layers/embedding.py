@@ -11,18 +11,13 @@ class Embedding(nn.Embedding):
     """One learned vector for each token; that of padding is zero.
 
     The vectors are initialised with a standard deviation of 0.1, where ``nn.Embedding``
-    has 1. The vector of padding gets no gradient.
+    has 1. The vector of padding gets no gradient. A token outside the vocabulary is an
+    error; on a GPU and under ``torch.compile`` it is PyTorch's own.
 
     Args:
         vocabulary_size, embedding_size: the number of tokens, and the dimension of their
             vectors.
         pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer, or the tokens are not.
-        ValueError: a size is below 1, or a token is outside the vocabulary. On a GPU,
-            which would have to be waited for, and under ``torch.compile``, such a token
-            is PyTorch's own error instead.
 
     Example:
         >>> embedding = Embedding(vocabulary_size=7, embedding_size=3, pad=0)
@@ -70,9 +65,6 @@ class ScaledEmbedding(Embedding):
             vectors.
         pad: as in :class:`Embedding`.
 
-    Raises:
-        TypeError, ValueError: as :class:`Embedding`.
-
     Source: Vaswani et al. 2017, section 3.4. The initialisation is ours.
 
     Example:
@@ -83,7 +75,7 @@ class ScaledEmbedding(Embedding):
 
     @property
     def initial_std(self) -> float:
-        """The standard deviation that the vectors are initialised with."""
+        """1/√d."""
         return self.embedding_dim**-0.5
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:

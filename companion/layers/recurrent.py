@@ -32,11 +32,8 @@ def source_mask(
         pad: the token that is padding; ``None`` if there is none.
 
     Raises:
-        TypeError: the tokens are not integers.
-        ValueError: the source is not ``(batch, length)`` or has no token, or a sentence
-            is empty or has padding before a token. On a GPU, which would have to be
-            waited for, the order of padding is not checked; a compiled graph raises
-            PyTorch's ``RuntimeError``.
+        ValueError: a sentence is empty or has padding before a token. This is not
+            checked on a GPU, and an assertion of PyTorch's in a compiled graph.
 
     Example:
         >>> source_mask(torch.tensor([[5, 6, 7], [8, 0, 0]]), pad=0)
@@ -57,9 +54,6 @@ def reverse(source: Int[Tensor, "b k"], pad: int | None = None) -> Int[Tensor, "
     Args:
         source, pad: as in :func:`source_mask`.
 
-    Raises:
-        TypeError, ValueError: as :func:`source_mask`.
-
     Example:
         >>> reverse(torch.tensor([[5, 6, 7], [8, 9, 0]]), pad=0)
         tensor([[7, 6, 5],
@@ -76,24 +70,17 @@ def run_packed(
 ) -> tuple[Float[Tensor, "b k h"], Any]:
     """Run a recurrent network over each sequence without its padding.
 
-    Packing needs the lengths on the CPU. On a GPU this copy of the mask is the one
-    thing that is waited for. On the meta device, where there are no lengths, nothing is
-    packed. PyTorch cannot compile packing into a graph, nor export it.
+    Packing needs the lengths on the CPU, so a GPU is waited for, and PyTorch can neither
+    compile nor export it. On the meta device nothing is packed.
 
     Args:
         rnn: ``nn.GRU``, ``nn.LSTM`` or a network like them, with ``batch_first=True``.
         inputs: the padded sequences.
-        mask: ``True`` for an input, ``False`` for padding, which comes after the
-            inputs.
+        mask: ``False`` for padding, which comes after the inputs.
 
     Returns:
         The hidden states, zero at the padding; and the network's own final state, the
         one after the last input of each sequence. A backward direction starts there.
-
-    Raises:
-        TypeError: the mask is not boolean.
-        ValueError: the mask has another shape than the inputs, or a sequence is empty
-            or has padding before an input.
 
     Example:
         >>> mask = torch.tensor([[True, True, True], [True, False, False]])
@@ -131,12 +118,9 @@ def deep_lstm(
     The next layer's x_t is h_t.
 
     Args:
-        input_size, hidden_size: dimensions of an input, and of a layer's h and c.
-        layers: the number of layers.
+        input_size, hidden_size, layers: dimensions of an input, and of a layer's h and
+            c; the number of layers.
         dropout: dropout probability between layers; a single layer has none.
-
-    Raises:
-        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
 
     Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
     """

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_same_shape, check_weight
+from companion._checks import check_at_least_zero, check_positive, check_same_shape
 from companion.attention.hard import SampledAttention
 
 
@@ -34,7 +34,7 @@ def doubly_stochastic_penalty(
     Source: Xu et al. 2015, section 4.2.1, equation (14). Some implementations average
     over the positions, or take another number than 1.
     """
-    check_weight("doubly stochastic penalty", weight)
+    check_at_least_zero(weight=weight)
     received = weights.masked_fill(~words[..., None], 0).sum(1)
     return weight * (1 - received).square().masked_fill(~mask, 0).sum(1).mean()
 
@@ -127,8 +127,7 @@ def reinforce_loss(
 
     Source: Xu et al. 2015, section 4.1.
     """
-    check_weight("policy", policy_weight)
-    check_weight("entropy", entropy_weight)
+    check_at_least_zero(policy_weight=policy_weight, entropy_weight=entropy_weight)
     check_same_shape(log_prob=sampled.log_prob, advantage=advantage, words=words)
     gain = (
         policy_weight * advantage.detach() * sampled.log_prob

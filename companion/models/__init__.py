@@ -6,7 +6,6 @@ from companion.models.abcnn import (
     ABCNN3,
     BCNN,
     PairClassifier,
-    SentenceStates,
     match_scores,
 )
 from companion.models.attention_readers import (
@@ -68,6 +67,7 @@ from companion.models.text_classifier import (
     GRUEncoder,
     PoolingFunction,
     SelfAttentionEncoder,
+    SentenceStates,
     WordEncoder,
 )
 from companion.models.transformer import (

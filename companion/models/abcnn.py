@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,17 +18,7 @@ from companion._checks import (
 from companion.attention.base import reset_uniform, uniform_parameter
 from companion.attention.pooling import mean_pooling
 from companion.layers.embedding import Embedding
-from companion.models.text_classifier import WordEncoder
-
-
-class SentenceStates(NamedTuple):
-    """One side of a batch of sentence pairs: a state for each word, and the word mask.
-
-    Padding is on the right.
-    """
-
-    states: Float[Tensor, "b n d"]
-    mask: Bool[Tensor, "b n"]
+from companion.models.text_classifier import SentenceStates, WordEncoder
 
 
 def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:
@@ -43,10 +32,6 @@ def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "
 
     Args:
         left, right: sentences of m and of n words.
-
-    Raises:
-        TypeError: a mask is not boolean.
-        ValueError: states, masks or the two batches do not fit.
 
     Source: Yin et al. 2016, section 4, where the distance is Euclidean.
 
@@ -80,10 +65,6 @@ class BCNN(nn.Module):
         channels: features of a phrase, and of the block's output.
         width: w, the words of a phrase and the phrases of a window.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
-
     Source: Yin et al. 2016, section 3.
     Deviation: the paper pads both sentences to one length and takes the padding for
     words; here s is each sentence's own length, so that padding changes nothing.
@@ -115,13 +96,7 @@ class BCNN(nn.Module):
     def convolve(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """The phrases of ``width`` words: ``width − 1`` more than a sentence has words.
-
-        Raises:
-            TypeError: a mask is not boolean.
-            ValueError: a sentence is empty or has padding before a word; or sizes,
-                masks or the two batches do not fit.
-        """
+        """The phrases of ``width`` words: ``width − 1`` more than a sentence has words."""
         check_sides(left, right, self.size)
         check_padding(left.mask, "the left side")
         check_padding(right.mask, "the right side")
@@ -144,11 +119,7 @@ class BCNN(nn.Module):
     def forward(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[SentenceStates, SentenceStates]:
-        """Convolve and pool: sentences as long as before, of ``channels`` features.
-
-        Raises:
-            TypeError, ValueError: as :meth:`convolve`.
-        """
+        """Convolve and pool: sentences as long as before, of ``channels`` features."""
         return self.pool(*self.convolve(left, right))
 
     def window_sums(
@@ -177,10 +148,6 @@ class ABCNN1(BCNN):
         size, channels, width: as :class:`BCNN`.
         max_length: the most words that a sentence may have.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
-
     Source: Yin et al. 2016, section 4, with one row a word where the paper has one
     column. Both sides share W_0, as in the authors' implementation.
 
@@ -205,11 +172,7 @@ class ABCNN1(BCNN):
     def stack(
         self, left: SentenceStates, right: SentenceStates
     ) -> tuple[Tensor, Tensor]:
-        """The words, each concatenated with its row of the attention feature map.
-
-        Raises:
-            ValueError: a sentence has more than ``max_length`` words.
-        """
+        """The words, each concatenated with its row of the attention feature map."""
         scores = match_scores(left, right)
         first = self.feature_map(scores, right.mask)
         second = self.feature_map(scores.mT, left.mask)
@@ -242,10 +205,6 @@ class ABCNN2(BCNN):
     Args:
         size, channels, width: as :class:`BCNN`.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
-
     Source: Yin et al. 2016, section 4.
 
     Example:
@@ -270,10 +229,6 @@ class ABCNN3(ABCNN1, ABCNN2):
 
     Args:
         size, channels, width, max_length: as :class:`ABCNN1`.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
 
     Source: Yin et al. 2016, section 4.
 
@@ -319,10 +274,6 @@ class PairClassifier(nn.Module):
         classes: how many classes there are.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError: ``classes`` is not an integer.
-        ValueError: a number is below 1, there is no block, or two blocks do not fit.
-
     Source: Yin et al. 2016, section 3, whose *all-ap* is the mean here.
     Deviation: the paper gives the means themselves to the output layer; ours gets
     products and distances, because a linear layer over two vectors cannot compare them.
@@ -366,13 +317,7 @@ class PairClassifier(nn.Module):
     def forward(
         self, left: Int[Tensor, "b m"], right: Int[Tensor, "b n"]
     ) -> Float[Tensor, "b c"]:
-        """The logits of the classes of each pair.
-
-        Raises:
-            TypeError: the tokens are not integers.
-            ValueError: a text is empty, has padding before a word, or a token outside
-                the vocabulary; or there are not as many left texts as right ones.
-        """
+        """The logits of the classes of each pair."""
         check_pairs("left", left, "right sentences", right)
         sides = (
             SentenceStates(*self.encoder(left)),

@@ -3,15 +3,16 @@
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_even, check_pairs, check_positive
+from companion._checks import check_even, check_pairs
 from companion.attention.attention_over_attention import attention_over_attention
 from companion.attention.base import masked_softmax
 from companion.attention.pooling import last_pooling, mean_pooling
 from companion.layers.embedding import Embedding
 from companion.layers.recurrent import run_packed, source_mask
+from companion.models.text_classifier import SentenceStates
 
 
 class Reader(nn.Module, ABC):
@@ -30,10 +31,6 @@ class Reader(nn.Module, ABC):
         size: features of a state, both directions together.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, or ``size`` is odd.
-
     Source: Kadlec et al. 2016, section 3; Cui et al. 2017, section 3.
     """
 
@@ -45,7 +42,6 @@ class Reader(nn.Module, ABC):
         pad: int | None = None,
     ):
         super().__init__()
-        check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
         check_even(size=size)
         self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.document_rnn, self.question_rnn = (
@@ -55,39 +51,24 @@ class Reader(nn.Module, ABC):
 
     @abstractmethod
     def attend(
-        self,
-        document: Float[Tensor, "b n d"],
-        document_mask: Bool[Tensor, "b n"],
-        question: Float[Tensor, "b m d"],
-        question_mask: Bool[Tensor, "b m"],
+        self, document: SentenceStates, question: SentenceStates
     ) -> Float[Tensor, "b n"]:
         """The weights of the document's positions, from the states of both texts."""
 
     def forward(
         self, document: Int[Tensor, "b n"], question: Int[Tensor, "b m"]
     ) -> Float[Tensor, "b n"]:
-        """The probability that the answer is at each position of the document.
-
-        Raises:
-            TypeError: the tokens are not integers.
-            ValueError: a document or a question is empty, has padding before a word, or
-                a token outside the vocabulary; or there are not as many questions as
-                documents.
-        """
-        pad = self.embedding.padding_idx
-        document_mask, question_mask = (
-            source_mask(text, pad) for text in (document, question)
+        """The probability that the answer is at each position of the document."""
+        texts = (
+            self._read(document, self.document_rnn),
+            self._read(question, self.question_rnn),
         )
         check_pairs("documents", document, "questions", question)
-        document_states, _ = run_packed(
-            self.document_rnn, self.embedding(document), document_mask
-        )
-        question_states, _ = run_packed(
-            self.question_rnn, self.embedding(question), question_mask
-        )
-        return self.attend(
-            document_states, document_mask, question_states, question_mask
-        )
+        return self.attend(*texts)
+
+    def _read(self, tokens: Tensor, rnn: nn.GRU) -> SentenceStates:
+        mask = source_mask(tokens, self.embedding.padding_idx)
+        return SentenceStates(run_packed(rnn, self.embedding(tokens), mask)[0], mask)
 
 
 class AttentionSum(Reader):
@@ -101,12 +82,6 @@ class AttentionSum(Reader):
     the :func:`~companion.attention.attention_over_attention.pointer_sum` of s over its
     positions.
 
-    Args:
-        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
-
-    Raises:
-        TypeError, ValueError: as :class:`Reader`.
-
     Source: Kadlec et al. 2016, section 3.
 
     Example:
@@ -117,21 +92,13 @@ class AttentionSum(Reader):
     """
 
     def attend(
-        self,
-        document: Float[Tensor, "b n d"],
-        document_mask: Bool[Tensor, "b n"],
-        question: Float[Tensor, "b m d"],
-        question_mask: Bool[Tensor, "b m"],
+        self, document: SentenceStates, question: SentenceStates
     ) -> Float[Tensor, "b n"]:
-        """The softmax of each state's product with the question's vector.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
-        """
-        forward, backward = question.chunk(2, -1)
-        query = torch.cat([last_pooling(forward, question_mask), backward[:, 0]], -1)
-        scores = (document @ query.unsqueeze(-1)).squeeze(-1)  # (b, n)
-        return masked_softmax(scores, document_mask)
+        """The softmax of each state's product with the question's vector."""
+        forward, backward = question.states.chunk(2, -1)
+        query = torch.cat([last_pooling(forward, question.mask), backward[:, 0]], -1)
+        scores = (document.states @ query.unsqueeze(-1)).squeeze(-1)  # (b, n)
+        return masked_softmax(scores, document.mask)
 
 
 class AttentionMean(Reader):
@@ -144,12 +111,6 @@ class AttentionMean(Reader):
     This is attention over attention without the second attention, as a baseline. It is
     in no paper.
 
-    Args:
-        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
-
-    Raises:
-        TypeError, ValueError: as :class:`Reader`.
-
     Example:
         >>> reader = AttentionMean(vocabulary_size=11, embedding_size=5, size=6)
         >>> document, question = torch.tensor([[4, 7, 5, 4]]), torch.tensor([[9, 5]])
@@ -158,21 +119,13 @@ class AttentionMean(Reader):
     """
 
     def attend(
-        self,
-        document: Float[Tensor, "b n d"],
-        document_mask: Bool[Tensor, "b n"],
-        question: Float[Tensor, "b m d"],
-        question_mask: Bool[Tensor, "b m"],
+        self, document: SentenceStates, question: SentenceStates
     ) -> Float[Tensor, "b n"]:
-        """The mean of the weights that the question's words give, without its padding.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
-        """
-        alpha = masked_softmax(
-            question @ document.mT, document_mask[:, None]
-        )  # (b, m, n)
-        return mean_pooling(alpha, question_mask)
+        """The mean of the weights that the question's words give, without its padding."""
+        scores = question.states @ document.states.mT  # (b, m, n)
+        return mean_pooling(
+            masked_softmax(scores, document.mask[:, None]), question.mask
+        )
 
 
 class AttentionOverAttention(Reader):
@@ -181,12 +134,6 @@ class AttentionOverAttention(Reader):
     ::
 
         M = h_document h_questionᵀ,   s = attention_over_attention(M)
-
-    Args:
-        vocabulary_size, embedding_size, size, pad: as :class:`Reader`.
-
-    Raises:
-        TypeError, ValueError: as :class:`Reader`.
 
     Source: Cui et al. 2017, section 3.
 
@@ -198,16 +145,8 @@ class AttentionOverAttention(Reader):
     """
 
     def attend(
-        self,
-        document: Float[Tensor, "b n d"],
-        document_mask: Bool[Tensor, "b n"],
-        question: Float[Tensor, "b m d"],
-        question_mask: Bool[Tensor, "b m"],
+        self, document: SentenceStates, question: SentenceStates
     ) -> Float[Tensor, "b n"]:
-        """The weighted sum of the weights that the question's words give.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.attention.base.masked_softmax`.
-        """
-        scores = document @ question.mT  # (b, n, m)
-        return attention_over_attention(scores, document_mask, question_mask)
+        """The weighted sum of the weights that the question's words give."""
+        scores = document.states @ question.states.mT  # (b, n, m)
+        return attention_over_attention(scores, document.mask, question.mask)

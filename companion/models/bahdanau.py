@@ -40,9 +40,6 @@ class BahdanauEncoder(nn.Module):
             :class:`~companion.layers.gru.ResetBeforeGRU`.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
-
     Source: Bahdanau et al. 2015, section 3.2 and appendix A.2.1.
     Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
     default, after it, because it is far faster. ``gru=ResetBeforeGRU`` is the paper's.
@@ -73,12 +70,7 @@ class BahdanauEncoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k two_h"], Bool[Tensor, "b k"]]:
-        """The hidden states of each sentence, zero at the padding, and the source mask.
-
-        Raises:
-            TypeError, ValueError: as :func:`source_mask`; or a token is outside the
-                vocabulary.
-        """
+        """The hidden states of each sentence, zero at the padding, and the source mask."""
         mask = source_mask(source, self.embedding.padding_idx)
         states, _ = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return states, mask
@@ -100,9 +92,6 @@ class FixedVectorEncoder(BahdanauEncoder):
         vocabulary_size, embedding_size, hidden_size, dropout, gru, pad: as in
             :class:`BahdanauEncoder`.
 
-    Raises:
-        TypeError, ValueError: as :class:`BahdanauEncoder`.
-
     Source: none; it is ours, for comparison. The fixed vector is that of Cho et al.
     2014, here of both directions.
 
@@ -116,11 +105,7 @@ class FixedVectorEncoder(BahdanauEncoder):
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b 1 two_h"], Bool[Tensor, "b 1"]]:
-        """The final states of both directions as one position, and its mask.
-
-        Raises:
-            TypeError, ValueError: as :class:`BahdanauEncoder`.
-        """
+        """The final states of both directions as one position, and its mask."""
         mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.embedding(source))
         _, (forward, backward) = run_packed(self.rnn, embedded, mask)  # (b, h) each

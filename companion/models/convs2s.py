@@ -10,11 +10,9 @@ from torch.nn import functional
 
 from companion._checks import (
     check_above_zero,
-    check_odd_width,
+    check_odd,
     check_positive,
-    check_same_scale,
     check_source,
-    check_token_size,
     functorch_is_active,
     stack_size,
 )
@@ -55,11 +53,6 @@ class ConvS2SEncoder(nn.Module):
         dropout: dropout probability of e, below 1.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, there is no block, the blocks differ in size, or
-            one has an even width; or dropout is 1.
-
     Source: Gehring et al. 2017, sections 3.1 and 3.2.
 
     Example:
@@ -82,7 +75,8 @@ class ConvS2SEncoder(nn.Module):
     ):
         super().__init__()
         size = stack_size([block.size for block in blocks])
-        check_odd_width([block.width for block in blocks])
+        for block in blocks:
+            check_odd(width=block.width)
         self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.position = position
         self.dropout = nn.Dropout(dropout)
@@ -93,12 +87,7 @@ class ConvS2SEncoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "b k"]
     ) -> tuple[Float[Tensor, "b k e"], Float[Tensor, "b k e"], Bool[Tensor, "b k"]]:
-        """The states z of each sentence, its embeddings e, and the source mask.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
-                or a token is outside the vocabulary, or a position outside the table.
-        """
+        """The states z of each sentence, its embeddings e, and the source mask."""
         mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.position(self.embedding(source)))  # (b, k, e)
         hidden = self.to_hidden(embedded)  # (b, k, d)
@@ -131,10 +120,6 @@ class ConvS2SDecoderLayer(nn.Module):
             of v_j.
         attends: whether the layer attends to the source. One that does not has no W_d
             and W_c, and returns h (table 5 of the paper compares such models).
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, dropout is 1, or ``sum_scale`` is not above 0.
 
     Source: Gehring et al. 2017, sections 3.3 and 3.4, equations (1) and (2).
     Deviation: the paper adds c_i to h_i, which must then have one size; W_c, which is
@@ -226,11 +211,6 @@ class ConvS2SDecoder(SequenceDecoder):
         layers: of one size, of ``embedding_size``, and of one ``sum_scale``.
         dropout: dropout probability of g and of the output layer's input, below 1.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, there is no layer, none attends, or the layers do
-            not fit each other or ``embedding_size``; or dropout is 1.
-
     Source: Gehring et al. 2017, sections 3.2 to 3.4.
 
     Example:
@@ -253,8 +233,7 @@ class ConvS2SDecoder(SequenceDecoder):
     ):
         super().__init__()
         size = stack_size([layer.block.size for layer in layers])
-        check_token_size(embedding_size, [layer.embedding_size for layer in layers])
-        check_same_scale([layer.sum_scale for layer in layers])
+        self.sum_scale = stack_size([x.sum_scale for x in layers], "sum_scale")
         self._attending = sum(layer.attends for layer in layers)
         check_positive(attending_layers=self._attending)
         self.embedding = Embedding(vocabulary_size, embedding_size)
@@ -274,18 +253,12 @@ class ConvS2SDecoder(SequenceDecoder):
         embedded: Float[Tensor, "b k e"],
         mask: Bool[Tensor, "b k"],
     ) -> ConvS2SState:
-        """Keys z and values m √(1/m) s (z + e) of the source, once for all steps.
-
-        Raises:
-            TypeError: the mask is not boolean.
-            ValueError: it does not fit the states, or they are not of
-                ``embedding_size``.
-        """
+        """Keys z and values m √(1/m) s (z + e) of the source, once for all steps."""
         check_source(states, mask, self.embedding.embedding_dim)
         self._search_weights = None
         key = scale_gradient(states, 1 / self._attending)
         m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
-        value = self.layers[0].sum_scale * (key + embedded)
+        value = self.sum_scale * (key + embedded)
         memory = Memory(key, m * (1 / m).sqrt() * value, mask)
         before = tuple(
             states.new_zeros(states.shape[0], x.block.width - 1, x.block.size)
@@ -337,10 +310,6 @@ class ConvS2S(EncoderDecoder):
         max_length: the number of positions.
         sum_scale: as in :class:`ConvS2SDecoderLayer`; √½ is that of the authors' code.
         pad: the source's token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size or ``layers`` is below 1, the width is even, or dropout is 1.
 
     Source: Gehring et al. 2017. The defaults are those of its model for
     English–Romanian (section 5.1), except dropout and ``max_length``, which are ours.

@@ -4,12 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_documents,
-    check_even,
-    check_positive,
-    check_rows,
-)
+from companion._checks import check_even, check_positive, check_rows
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
@@ -37,10 +32,6 @@ class HierarchicalEncoder(nn.Module):
         sentence_size: features of a sentence's state, both directions together;
             ``size`` if not given.
         pad: the token that is padding, as for ``words``; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, or that of the states is odd.
 
     Source: Yang et al. 2016, section 2.2.
 
@@ -73,13 +64,7 @@ class HierarchicalEncoder(nn.Module):
     def forward(
         self, documents: Int[Tensor, "b s n"]
     ) -> tuple[Float[Tensor, "b s d"], Bool[Tensor, "b s"]]:
-        """The states of each document's sentences, without gaps, and the mask of them.
-
-        Raises:
-            TypeError: the documents are not integers.
-            ValueError: a document has no words, a sentence has padding before a word,
-                or a token is outside the vocabulary.
-        """
+        """The states of each document's sentences, without gaps, and the mask of them."""
         has_words, mask = sentence_masks(documents, self.pad)
         vectors = self.pooling(*self.words(documents[has_words]))  # (sentences, d)
         sentences = vectors.new_zeros(*mask.shape, vectors.shape[-1])  # (b, s, d)
@@ -110,11 +95,6 @@ class HierarchicalAttention(Classifier):
         word_attention_size: features of u_w; ``size`` if not given.
         sentence_attention_size: features of u_s; ``sentence_size`` if not given.
         pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, that of a state is odd, or ``dropout`` is not
-            between 0 and 1.
 
     Source: Yang et al. 2016, section 2, equations (1) to (11).
     Deviation: the paper has no dropout; ours is off by default.
@@ -163,9 +143,6 @@ class HierarchicalAttention(Classifier):
 
         Both are at the positions of the input: padding and sentences without words have
         0.
-
-        Raises:
-            TypeError, ValueError: as :meth:`HierarchicalEncoder.forward`.
         """
         with torch.no_grad(), record_weights(self) as maps:
             self(documents)
@@ -197,16 +174,11 @@ def sentence_masks(
         documents: token ids of s sentences with n words each, both padded.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError: the documents are not integers.
-        ValueError: there is no document, one has no words, or the axes are not three.
-
     Example:
         >>> has_words, mask = sentence_masks(torch.tensor([[[4], [0], [9]]]), 0)
         >>> has_words, mask
         (tensor([[ True, False,  True]]), tensor([[ True,  True, False]]))
     """
-    check_documents(documents)
     has_words = is_token(documents, pad).any(-1)
     check_rows(has_words.any(1), "documents", documents.shape, "have no words")
     counts = has_words.sum(1, keepdim=True)  # (b, 1)

@@ -1,6 +1,6 @@
 """Effective approaches to attention-based neural machine translation (Luong et al. 2015)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from companion._checks import (
     check_kind,
-    check_layers,
     check_positive,
     check_source,
     check_target,
@@ -16,22 +15,12 @@ from companion._checks import (
 from companion.attention.base import Attention
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
-from companion.layers.recurrent import deep_lstm, run_lstm, run_packed, source_mask
+from companion.layers.recurrent import deep_lstm, run_lstm
+from companion.models.seq2seq import LSTMEncoder
 
 
-class LuongEncoder(nn.Module):
+class LuongEncoder(LSTMEncoder):
     """A deep unidirectional LSTM, to whose last layer the decoder attends.
-
-    Args:
-        vocabulary_size, embedding_size: the number of source tokens, and the dimension
-            of their embeddings.
-        hidden_size: dimension of a layer's hidden state and of its cell state.
-        layers: the number of layers.
-        dropout: dropout probability of the embeddings, and between layers.
-        pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
 
     Source: Luong et al. 2015, sections 3 and 4.1, with four layers and a dropout of
     0.2.
@@ -43,38 +32,9 @@ class LuongEncoder(nn.Module):
         (torch.Size([2, 3, 16]), torch.Size([2, 2, 16]))
     """
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_size: int,
-        hidden_size: int,
-        layers: int = 2,
-        dropout: float = 0.0,
-        pad: int | None = None,
-    ):
-        super().__init__()
-        self.embedding = Embedding(vocabulary_size, embedding_size, pad)
-        self.dropout = nn.Dropout(dropout)
-        self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
-
-    def forward(
-        self, source: Int[Tensor, "b k"]
-    ) -> tuple[
-        Float[Tensor, "b k h"],
-        Bool[Tensor, "b k"],
-        Float[Tensor, "b layers h"],
-        Float[Tensor, "b layers h"],
-    ]:
-        """The last layer's states, the source mask, and every layer's final h and c.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
-                or a token is outside the vocabulary.
-        """
-        mask = source_mask(source, self.embedding.padding_idx)
-        embedded = self.dropout(self.embedding(source))
-        states, (hidden, cell) = run_packed(self.rnn, embedded, mask)
-        return states, mask, hidden.transpose(0, 1), cell.transpose(0, 1)
+    def forward(self, source: Int[Tensor, "b k"]) -> Any:
+        """The last layer's states, the source mask, and every layer's final h and c."""
+        return self.run(source)
 
 
 class LuongState(NamedTuple):
@@ -115,11 +75,6 @@ class LuongDecoder(nn.Module):
         dropout: dropout probability of the embeddings, and between layers.
         source_size: dimension of h̄_s; ``hidden_size`` if not given.
         attentional_size: dimension of h̃; ``hidden_size`` if not given.
-
-    Raises:
-        TypeError: a size is not an integer, or the attention is no
-            :class:`~companion.attention.base.Attention`.
-        ValueError: a size is below 1.
 
     Source: Luong et al. 2015, section 3.
     Deviation: the paper initialises all parameters uniformly in ±0.1 (section 4.1);
@@ -184,15 +139,8 @@ class LuongDecoder(nn.Module):
         hidden: Float[Tensor, "b layers h"],
         cell: Float[Tensor, "b layers h"],
     ) -> LuongState:
-        """Project the source, once, and start from the encoder's final states.
-
-        Raises:
-            TypeError: the mask is not boolean.
-            ValueError: it does not fit the states, they are not of ``source_size``, or
-                the encoder has another number of layers, or another hidden size.
-        """
+        """Project the source, once, and start from the encoder's final states."""
         check_source(states, mask, self.source_size)
-        check_layers(self.rnn, hidden, cell)
         memory = Memory(*self.attention.project(states), mask)
         position = torch.zeros_like(mask[:, 0], dtype=torch.long)
         attentional = states.new_zeros(states.shape[0], self.W_c.out_features)
@@ -202,8 +150,7 @@ class LuongDecoder(nn.Module):
         self, query: Float[Tensor, "b q h"], state: LuongState
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Queries, keys, values, mask and query positions, for consecutive time steps."""
-        key, value, mask = state.memory
-        mask = None if mask is None else mask[:, None]  # (b, 1, k)
+        key, value, mask = state.memory.key, state.memory.value, state.memory.query_mask
         steps = torch.arange(query.shape[1], device=query.device)
         return query, key, value, mask, state.position[:, None] + steps
 
@@ -233,12 +180,7 @@ class LuongDecoder(nn.Module):
     def forward(
         self, target: Int[Tensor, "b t"], state: LuongState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """The logits after each token of ``target`` (teacher forcing), all at once.
-
-        Raises:
-            TypeError: the target does not hold integers.
-            ValueError: it has no token, or another batch size than the source.
-        """
+        """The logits after each token of ``target`` (teacher forcing), all at once."""
         check_target(target, state.hidden)
         embedded = self.dropout(self.embedding(target))
         hidden, *_ = run_lstm(self.rnn, embedded, state.hidden, state.cell)  # (b, t, h)
@@ -255,9 +197,6 @@ class InputFeedingDecoder(LuongDecoder):
 
     Each attention step now depends on the one before, so training is sequential too;
     only the output layer is applied to all time steps at once.
-
-    Raises:
-        TypeError, ValueError: as :class:`LuongDecoder`.
 
     Source: Luong et al. 2015, section 3.3.
 
@@ -282,12 +221,7 @@ class InputFeedingDecoder(LuongDecoder):
     def forward(
         self, target: Int[Tensor, "b t"], state: LuongState
     ) -> Float[Tensor, "b t vocabulary"]:
-        """The logits after each token of ``target`` (teacher forcing), step by step.
-
-        Raises:
-            TypeError: the target does not hold integers.
-            ValueError: it has no token, or another batch size than the source.
-        """
+        """The logits after each token of ``target`` (teacher forcing), step by step."""
         check_target(target, state.hidden)
         attentional = []
         for token in self.dropout(self.embedding(target)).unbind(1):

@@ -5,18 +5,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional
 
 from companion._checks import (
     check_even,
-    check_layers,
     check_pairs,
     check_positive,
     check_rows,
     check_sentences,
-    check_size,
     check_target,
 )
 from companion.decoding.state import DecoderStep, tensors
@@ -65,12 +63,7 @@ class SequenceDecoder(nn.Module, ABC):
     def forward(
         self, target: Int[Tensor, "b t"], state: Any
     ) -> Float[Tensor, "b t vocabulary"]:
-        """The logits after each token of ``target`` (teacher forcing), all in one call.
-
-        Raises:
-            TypeError: the target does not hold integers.
-            ValueError: it has no token, or another batch size than the source.
-        """
+        """The logits after each token of ``target`` (teacher forcing), in one call."""
         check_target(target, tensors(state)[0])
         return self.run(target, state)[0]
 
@@ -136,11 +129,6 @@ class EncoderDecoder(nn.Module):
             target: the first token, which is given, and those that count. A target
                 without an end is scored as a prefix.
             pad: the token that is padding; ``None`` if there is none.
-
-        Raises:
-            TypeError: the target does not hold integers.
-            ValueError: there is not one target for each source; or one has nothing
-                after its first token, or has padding before a token.
         """
         check_pairs("sources", source, "targets", target)
         _check_whole(target, pad)
@@ -178,9 +166,6 @@ class ChoEncoder(nn.Module):
             :class:`~companion.layers.gru.ResetBeforeGRU`.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError, ValueError: a size is not an integer, or is below 1.
-
     Source: Cho et al. 2014, section 2.2 and appendix A.1.1.
     Deviation: the paper's GRU applies its reset gate before the matrix; PyTorch's, the
     default, after it, because it is far faster. ``gru=ResetBeforeGRU`` is the paper's.
@@ -209,12 +194,7 @@ class ChoEncoder(nn.Module):
         self.V = nn.Linear(hidden_size, hidden_size)
 
     def forward(self, source: Int[Tensor, "b k"]) -> tuple[Float[Tensor, "b h"]]:
-        """The vector of each sentence.
-
-        Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
-                or a token is outside the vocabulary.
-        """
+        """The vector of each sentence."""
         mask = source_mask(source, self.embedding.padding_idx)
         _, final = run_packed(self.rnn, self.dropout(self.embedding(source)), mask)
         return (torch.tanh(self.V(final[0])),)
@@ -244,11 +224,6 @@ class ChoDecoder(SequenceDecoder):
         maxout_size: the number of maxout units; half of ``hidden_size`` if not given,
             as in the paper.
         gru: as in :class:`ChoEncoder`.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1; or ``hidden_size`` is odd and no ``maxout_size``
-            is given.
 
     Source: Cho et al. 2014, section 2.2 and appendix A.1.2.
     Deviation: the paper has tanh(W y + r ∘ (U h' + C c)); here C c is outside the reset
@@ -286,7 +261,6 @@ class ChoDecoder(SequenceDecoder):
 
     def start(self, context: Float[Tensor, "b c"]) -> ChoState:
         """The state before the first token, from the source's vector."""
-        check_size("context", context, self.V.in_features)
         return ChoState(torch.tanh(self.V(context)), context)
 
     def run(
@@ -319,9 +293,6 @@ class LSTMEncoder(nn.Module):
         dropout: dropout probability of the embeddings, and between layers.
         pad: the token that is padding; ``None`` if there is none.
 
-    Raises:
-        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
-
     Source: Sutskever et al. 2014, section 2, without the reversal of the source:
     :class:`SutskeverEncoder` has it.
     Deviation: the paper has no dropout; we offer it.
@@ -348,16 +319,22 @@ class LSTMEncoder(nn.Module):
         self.rnn = deep_lstm(embedding_size, hidden_size, layers, dropout)
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
-        """The states of all layers after the last token of each sentence.
+        """The states of all layers after the last token of each sentence."""
+        return LSTMState(*self.run(source)[2:])
 
-        Raises:
-            TypeError, ValueError: as :func:`~companion.layers.recurrent.source_mask`;
-                or a token is outside the vocabulary.
-        """
+    def run(
+        self, source: Int[Tensor, "b k"]
+    ) -> tuple[
+        Float[Tensor, "b k h"],
+        Bool[Tensor, "b k"],
+        Float[Tensor, "b layers h"],
+        Float[Tensor, "b layers h"],
+    ]:
+        """The last layer's states, the source mask, and every layer's final h and c."""
         mask = source_mask(source, self.embedding.padding_idx)
         embedded = self.dropout(self.embedding(source))
-        _, (hidden, cell) = run_packed(self.rnn, embedded, mask)
-        return LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
+        states, (hidden, cell) = run_packed(self.rnn, embedded, mask)
+        return states, mask, hidden.transpose(0, 1), cell.transpose(0, 1)
 
 
 class SutskeverEncoder(LSTMEncoder):
@@ -365,9 +342,6 @@ class SutskeverEncoder(LSTMEncoder):
 
     The first tokens of source and target, which often correspond, are then few time
     steps apart.
-
-    Raises:
-        TypeError, ValueError: as :class:`LSTMEncoder`.
 
     Source: Sutskever et al. 2014, section 3.3.
 
@@ -378,11 +352,7 @@ class SutskeverEncoder(LSTMEncoder):
     """
 
     def forward(self, source: Int[Tensor, "b k"]) -> LSTMState:
-        """The states of all layers after the first token of each sentence.
-
-        Raises:
-            TypeError, ValueError: as :class:`LSTMEncoder`'s.
-        """
+        """The states of all layers after the first token of each sentence."""
         return super().forward(reverse(source, self.embedding.padding_idx))
 
 
@@ -400,9 +370,6 @@ class SutskeverDecoder(SequenceDecoder):
             of their embeddings.
         hidden_size, layers: as the encoder's.
         dropout: dropout probability of the embeddings, and between layers.
-
-    Raises:
-        TypeError, ValueError: a size or ``layers`` is not an integer, or is below 1.
 
     Source: Sutskever et al. 2014, sections 2 and 3.4, with four layers of 1000 cells.
     Deviation: W has a bias, as ``nn.Linear`` by default.
@@ -432,13 +399,7 @@ class SutskeverDecoder(SequenceDecoder):
     def start(
         self, hidden: Float[Tensor, "b layers h"], cell: Float[Tensor, "b layers h"]
     ) -> LSTMState:
-        """The state before the first token: the encoder's final states.
-
-        Raises:
-            ValueError: the encoder has another number of layers, or another hidden
-                size.
-        """
-        check_layers(self.rnn, hidden, cell)
+        """The state before the first token: the encoder's final states."""
         return LSTMState(hidden, cell)
 
     def run(

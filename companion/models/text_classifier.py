@@ -1,11 +1,12 @@
 """Text classifiers: an encoder, a pooling of its states, and one linear layer."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_positive, check_size
+from companion._checks import check_positive
 from companion.attention.multihead import MultiHeadAttention
 from companion.layers.embedding import Embedding
 from companion.layers.recurrent import run_packed, source_mask
@@ -13,6 +14,13 @@ from companion.layers.recurrent import run_packed, source_mask
 #: From states ``(*b, n, d)`` and the mask of the words ``(*b, n)`` to one vector a
 #: sequence, ``(*b, v)``.
 PoolingFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+class SentenceStates(NamedTuple):
+    """A state for each word of a batch of texts, and the mask of the words."""
+
+    states: Float[Tensor, "b n d"]
+    mask: Bool[Tensor, "b n"]
 
 
 class WordEncoder(nn.Module):
@@ -23,10 +31,6 @@ class WordEncoder(nn.Module):
         size: features of a word vector.
         embedding: the class of the table of vectors.
         pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
 
     Example:
         >>> states, mask = WordEncoder(11, 6, pad=0)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
@@ -47,13 +51,7 @@ class WordEncoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
-        """The word vectors of each text, and the mask of its words.
-
-        Raises:
-            TypeError: the tokens are not integers.
-            ValueError: a text is empty, has padding before a word, or a token outside
-                the vocabulary.
-        """
+        """The word vectors of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
         return self.embedding(tokens), mask
 
@@ -66,10 +64,6 @@ class GRUEncoder(nn.Module):
             word.
         size: features of a hidden state.
         pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1.
 
     Example:
         >>> states, mask = GRUEncoder(11, 5, 6, pad=0)(torch.tensor([[4, 7, 5], [9, 0, 0]]))
@@ -92,11 +86,7 @@ class GRUEncoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
-        """The hidden states of each text, and the mask of its words.
-
-        Raises:
-            TypeError, ValueError: as :meth:`WordEncoder.forward`.
-        """
+        """The hidden states of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
         return run_packed(self.rnn, self.embedding(tokens), mask)[0], mask
 
@@ -119,10 +109,6 @@ class SelfAttentionEncoder(nn.Module):
             :mod:`companion.layers.positional_encoding` do. One that changes the size
             goes into an ``nn.Sequential`` with a linear layer that changes it back.
         pad: the token that is padding; ``None`` if there is none.
-
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, or ``size`` cannot be divided among the heads.
 
     Source: Su 2018.
     Deviation: his attention has no biases and no output matrix, and takes word vectors
@@ -154,13 +140,7 @@ class SelfAttentionEncoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
-        """The states of each text, and the mask of its words.
-
-        Raises:
-            TypeError: the tokens are not integers.
-            ValueError: as :meth:`WordEncoder.forward`, or ``position`` changes the size
-                of the vectors.
-        """
+        """The states of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
         words = self.position(self.embedding(tokens))
         key, value = self.attention.project(words)
@@ -185,10 +165,6 @@ class Classifier(nn.Module):
         classes: how many classes there are.
         dropout: the probability that a feature of the vector is zeroed in training.
 
-    Raises:
-        TypeError: a size is not an integer.
-        ValueError: a size is below 1, or ``dropout`` is not between 0 and 1.
-
     Example:
         >>> from companion.attention import mean_pooling
         >>> encoder = GRUEncoder(11, 5, 6, pad=0)
@@ -212,11 +188,6 @@ class Classifier(nn.Module):
         self.W = nn.Linear(size, classes)
 
     def forward(self, *inputs: Tensor) -> Float[Tensor, "b c"]:
-        """The logits of the classes; the inputs are the encoder's.
-
-        Raises:
-            ValueError: the pooled vector is not of ``size`` features.
-        """
+        """The logits of the classes; the inputs are the encoder's."""
         pooled = self.pooling(*self.encoder(*inputs))
-        check_size("pooled vector", pooled, self.W.in_features)
         return self.W(self.dropout(pooled))

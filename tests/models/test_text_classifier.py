@@ -124,7 +124,7 @@ def test_self_attention_has_gradients_everywhere_but_at_padding(position):
 @pytest.mark.usefixtures("unchecked")
 def test_positions_that_change_the_size_are_an_error():
     encoder = SelfAttentionEncoder(11, 6, 2, ConcatenatedPositionalEncoding(5), pad=0)
-    with pytest.raises(ValueError, match="11 features, but 6 were announced"):
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
         encoder(TEXTS)
 
 
@@ -222,6 +222,5 @@ def test_word_vectors_can_be_of_another_class():
 
 def test_a_pooled_vector_of_another_size_is_an_error():
     model = Classifier(WordEncoder(11, 6, pad=0), mean_pooling, 5, classes=2)
-    message = "the pooled vector has 6 features, but 5 were announced"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
         model(TEXTS)
