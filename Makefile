@@ -1,4 +1,5 @@
 # make book       build the book
+# make preview    read the book at http://localhost:8000 while you write it
 # make test       lint, unit tests, every notebook, every page in a browser
 # make quick      lint and unit tests, without compilers and browsers
 # make test-all   everything: all graphs, all views of all pages, Colab's versions, the downloads, the experiments
@@ -21,11 +22,14 @@ NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 export OMP_NUM_THREADS := 1
 
-.PHONY: book test quick test-all notebooks stamp lint bench downloads clean
+.PHONY: book preview test quick test-all notebooks stamp lint bench downloads clean
 .DELETE_ON_ERROR:
 
 book: $(BOOK)
 	@echo "The book is built. Open $(CURDIR)/_build/html/index.html"
+
+preview: $(READY)
+	@$(BIN)/python book/tools/preview.py
 
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
 test: lint $(BOOK)
@@ -59,7 +63,7 @@ bench: $(READY)
 
 # The zip has the pages as they were built; the site has links to all three.
 downloads: $(BOOK)
-	$(BIN)/python book/tools/downloads.py pdf epub zip site
+	$(BIN)/python book/tools/downloads.py
 	@echo "The downloads are in _build/downloads. Open $(CURDIR)/_build/site/index.html"
 
 clean:

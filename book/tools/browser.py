@@ -29,19 +29,6 @@ window.MathJax = {{options: {{
 </body>
 </html>
 """
-WITHOUT_FONT = """() => {
-    const canvas = document.createElement("canvas");
-    const pen = canvas.getContext("2d", {willReadFrequently: true});
-    canvas.width = canvas.height = 32;
-    pen.font = "20px serif";
-    const pixels = character => {
-        pen.clearRect(0, 0, 32, 32);
-        pen.fillText(character, 4, 24);
-        return canvas.toDataURL();
-    };
-    const box = pixels("\\u{10ffff}");
-    return [...new Set(document.body.textContent)].filter(character => pixels(character) === box).join("");
-}"""
 
 
 @contextmanager
@@ -78,8 +65,3 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
         page.goto(path.as_uri())
         page.evaluate("() => MathJax.startup.promise.then(() => true)")
         yield page
-
-
-def characters_without_font(page: Page) -> str:
-    """The characters of a page that no font has: they look like one that does not exist."""
-    return str(page.evaluate(WITHOUT_FONT))

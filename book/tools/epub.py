@@ -3,14 +3,13 @@
 import re
 import unicodedata
 import uuid
-from collections.abc import Iterator
+import zipfile
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
 import lxml.etree
-from archive import write_archive
 from browser import opened
 from lxml.html import HtmlElement
 from lxml.html.builder import E
@@ -95,15 +94,12 @@ def write_epub(html: Path, path: Path) -> None:
         f"{page.name}.xhtml": document(page.title, content(page.body))
         for page in book.pages
     }
-    write_archive(path, members(book, files))
-
-
-def members(book: Book, files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """The files of the ePub, in the order that a reading program expects."""
-    yield "mimetype", b"application/epub+zip"
-    yield "META-INF/container.xml", CONTAINER.encode()
-    yield "book/package.opf", package(book, files).encode()
-    yield from ((f"book/{name}", files[name]) for name in sorted(files))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
+        archive.writestr("META-INF/container.xml", CONTAINER)
+        archive.writestr("book/package.opf", package(book, files))
+        for name in sorted(files):
+            archive.writestr(f"book/{name}", files[name])
 
 
 def source(formula: HtmlElement) -> tuple[str, bool]:

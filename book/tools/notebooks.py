@@ -113,11 +113,28 @@ def make(chapter: Path, output: Path) -> None:
     notebook = execute(read(chapter), chapter.parent)
     seconds = perf_counter() - started
     nbformat.validate(notebook)
-    target = output / f"{chapter.stem}.ipynb"
-    unfinished = target.with_suffix(".unfinished")
+    save(notebook, output / f"{chapter.stem}.ipynb")
+    print(f"made {chapter.stem}.ipynb in {seconds:.0f} s", flush=True)
+
+
+def carry(chapter: Path) -> None:
+    """Write the text of a chapter into its notebook; cells whose code is as before keep their outputs."""
+    path = chapter.with_suffix(".ipynb")
+    old, new = nbformat.read(path, as_version=4), read(chapter)
+    executed = {cell.source: cell for cell in old.cells if cell.cell_type == "code"}
+    for cell in new.cells:
+        if cell.cell_type == "code" and cell.source in executed:
+            cell.outputs = executed[cell.source].outputs
+            cell.execution_count = executed[cell.source].execution_count
+    if new != old:
+        save(new, path)
+
+
+def save(notebook: NotebookNode, path: Path) -> None:
+    """Write a notebook, whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(nbformat.writes(notebook) + "\n", "utf-8")
-    os.replace(unfinished, target)
-    print(f"made {target.name} in {seconds:.0f} s", flush=True)
+    os.replace(unfinished, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import lxml.html
 import pikepdf
-from browser import characters_without_font, opened
-from get_browser import CHINESE
+from browser import opened
 from pages import Book, Page, cover, read_book, relink, stylesheet
 
 NUMBERS = """numbers => document.querySelectorAll('nav.contents .number').forEach(
@@ -26,10 +25,6 @@ def write_pdf(html: Path, path: Path) -> None:
         printed = browser.pdf(
             prefer_css_page_size=True, print_background=True, outline=True, tagged=True
         )
-        if without := characters_without_font(browser):
-            print(
-                f"No font has {without}: the PDF shows boxes. On Debian, apt-get install {CHINESE}."
-            )
     finish(printed, book, path)
 
 

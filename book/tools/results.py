@@ -300,23 +300,14 @@ def epochs_of(run: Run, step: int) -> str:
 def provenance(row: Row) -> list[str]:
     """The folded lines that say how to repeat the runs of a row, and on what hardware they were made."""
 
-    def each(say: Callable[[Run], str]) -> str:
-        return " / ".join(dict.fromkeys(map(say, row.runs)))
+    def each(name: str, say: Callable[[Run], str]) -> str:
+        return f"- {name}: {' / '.join(dict.fromkeys(map(say, row.runs)))}."
 
     def selected(run: Run) -> str:
         numbers = [epochs_of(run, step) for step in run["selected"]["steps"]]
         mean = ", their mean" if len(numbers) > 1 else ""
         loss = run["selected"]["held_out_loss"]
         return f"epoch {listed(numbers)}{mean} (loss {loss:.3f})"
-
-    def options(run: Run) -> str:
-        arguments = run["arguments"].items()
-        left_out = ("model", "seed")
-        return " ".join(
-            f"--{name.replace('_', '-')} {value}"
-            for name, value in arguments
-            if name not in left_out and value is not None
-        )
 
     def hardware(run: Run) -> str:
         found = run["hardware"]
@@ -325,44 +316,26 @@ def provenance(row: Row) -> list[str]:
             f"{processor}; threads: {found['threads']}; processes: {found['processes']}"
         )
 
-    def pairs(part: str, form: str) -> Callable[[Run], str]:
-        return lambda run: ", ".join(form.format(*one) for one in run[part].items())
-
-    signatures = each(
-        lambda run: ", ".join(
-            dict.fromkeys(
-                run["test"][search]["signature"]
-                for search in SEARCHES
-                if search in run["test"]
-            )
+    def listing(part: str, form: str) -> Callable[[Run], str]:
+        return lambda run: ", ".join(
+            form.format(*one) for one in run[part].items() if one[1] is not None
         )
-    )
-    said = {
-        "All other options, with the defaults": f"`{options(row.runs[0])}`",
-        "Selected by the loss on the validation set": each(selected),
-        "Training time in minutes on the clock": each(
-            lambda run: f"{run['seconds']['wall'] / 60:.0f}"
-        ),
-        "Parameters": f"{row.runs[0]['parameters']:,}",
-        "Hardware": each(hardware),
-        "Versions": each(pairs("versions", "{} {}")),
-        "Signature of sacreBLEU": signatures and f"`{signatures}`",
-        "Data, by the first digits of each file's SHA-256": each(
-            pairs("data", "`{}` {:.8}")
-        ),
-    }
-    return [
-        f"<details><summary>{escape(row.title)}</summary>",
-        "",
-        "```bash",
-        *(run["command"] for run in row.runs),
-        "```",
-        "",
-        *(f"- {name}: {text}." for name, text in said.items() if text),
-        "",
-        "</details>",
-        "",
+
+    lines = [
+        each("Arguments, with the defaults", listing("arguments", "{} {}")),
+        each("Selected by the loss on the validation set", selected),
+        each("Minutes on the clock", lambda run: f"{run['seconds']['wall'] / 60:.0f}"),
+        each("Hardware", hardware),
+        each("Versions", listing("versions", "{} {}")),
+        each("Data, by the first digits of SHA-256", listing("data", "`{}` {:.8}")),
     ]
+    if "greedy" in row.runs[0]["test"]:
+        lines.append(
+            each("BLEU by", lambda run: f"`{run['test']['greedy']['signature']}`")
+        )
+    commands = [run["command"] for run in row.runs]
+    summary = f"<details><summary>{escape(row.title)}</summary>"
+    return [summary, "", "```bash", *commands, "```", "", *lines, "", "</details>", ""]
 
 
 def listed(words: Sequence[str]) -> str:

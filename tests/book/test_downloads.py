@@ -2,7 +2,6 @@
 
 import posixpath
 import re
-import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -17,10 +16,8 @@ import pikepdf
 import pypdfium2
 import pytest
 import yaml
-from archive import write_archive
 from axe_playwright_python.sync_playwright import Axe
-from browser import characters_without_font, launched, opened
-from downloads import linked, write_site, write_zip
+from browser import launched, opened
 from epub import entry, letter, write_epub
 from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
@@ -69,7 +66,7 @@ def made(html, chromium, tmp_path_factory):
         str(folder),
     ]
     result = subprocess.run(
-        [*command, "pdf", "epub", "zip", "site"],
+        command,
         capture_output=True,
         text=True,
         timeout=900,
@@ -243,10 +240,9 @@ def test_nothing_is_wider_than_a_sheet(html, chromium):
 
 def test_the_epub_is_packed_as_readers_expect(made, epub):
     with zipfile.ZipFile(made / "downloads" / "attention.epub") as archive:
-        first, *rest = archive.infolist()
+        first = archive.infolist()[0]
     assert (first.filename, first.compress_type) == ("mimetype", zipfile.ZIP_STORED)
     assert epub["mimetype"] == b"application/epub+zip"
-    assert {member.date_time for member in [first, *rest]} == {(1980, 1, 1, 0, 0, 0)}
     package = ET.fromstring(epub["book/package.opf"])
     assert package.find(f".//{OPF}meta[@property='dcterms:modified']") is not None
     items = {item.get("id"): item for item in package.iter(f"{OPF}item")}
@@ -396,7 +392,7 @@ def test_the_zip_works_where_it_is_unpacked(made, html, chromium, tmp_path):
         for path in html.rglob("*")
         if path.is_file()
     }
-    assert set(names) == {
+    assert {name for name in names if not name.endswith("/")} == {
         name for name in built if not name.startswith("attention/.")
     } - {"attention/ready"}
     assert names == sorted(names)
@@ -432,54 +428,6 @@ def test_the_built_pages_themselves_have_no_link_to_a_download(html):
 
 
 DOWNLOADS = '<div class="downloads docutils container">\n<p><code>make downloads</code></p></div>'
-PLACE = f"<p>Before.</p>{DOWNLOADS}<p>After.</p>"
-
-
-def test_only_downloads_that_exist_are_linked(tmp_path):
-    html, folder, site = tmp_path / "html", tmp_path / "downloads", tmp_path / "site"
-    (html / "book").mkdir(parents=True)
-    (html / "book" / "index.html").write_text(PLACE)
-    (html / "ready").touch()
-    folder.mkdir()
-    write_site(html, folder, site)
-    assert (site / "book" / "index.html").read_text() == PLACE
-    (folder / "attention.epub").write_bytes(bytes(1_500_000))
-    (site / "old.html").touch()
-    write_site(html, folder, site)
-    text = (site / "book" / "index.html").read_text()
-    assert re.findall('href="(.*?)"', text) == ["../downloads/attention.epub"]
-    assert text.startswith("<p>Before.</p><div ")
-    assert text.endswith("</div><p>After.</p>")
-    assert "(1.5 MB)" in text
-    assert {path.name for path in site.rglob("*") if path.is_file()} == {
-        "index.html",
-        "attention.epub",
-    }
-
-
-@pytest.mark.parametrize("page", ["", PLACE + PLACE])
-def test_a_welcome_page_without_one_place_for_links_is_an_error(page, tmp_path):
-    path = tmp_path / "attention.zip"
-    path.touch()
-    with pytest.raises(ValueError, match=r"has [02] lists of downloads, not 1"):
-        linked(page, [path])
-
-
-def test_two_zips_of_the_same_pages_are_equal(tmp_path):
-    for name in ("one", "two"):
-        (tmp_path / name / "book").mkdir(parents=True)
-        for file in sorted(["b.html", "a.html", "book/c.html"], reverse=name == "two"):
-            (tmp_path / name / file).write_text(file * 100)
-        write_zip(tmp_path / name, tmp_path / f"{name}.zip")
-    shutil.copystat(ROOT / "README.md", tmp_path / "two" / "a.html")
-    write_zip(tmp_path / "two", tmp_path / "two.zip")
-    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
-
-
-def test_files_of_a_zip_can_be_read_by_everyone(tmp_path):
-    write_archive(tmp_path / "a.zip", [("a", b"a")])
-    (member,) = zipfile.ZipFile(tmp_path / "a.zip").infolist()
-    assert member.external_attr >> 16 == 0o100644
 
 
 def page_of(tmp_path, content, title="A title"):
@@ -581,11 +529,6 @@ def test_letters_of_other_alphabets(alphabet, capital, expected):
     assert letter(alphabet, capital) == expected
     with pytest.raises(ValueError, match="no script 1"):
         letter(alphabet, "1")
-
-
-def test_what_no_font_can_show_is_found(html, chromium):
-    with opened(SimpleNamespace(html=html, title="A"), "", "aé\u0378") as page:
-        assert characters_without_font(page) == "\u0378"
 
 
 def test_a_formula_that_mathjax_cannot_read_is_an_error(html, chromium, tmp_path):

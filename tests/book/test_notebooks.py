@@ -10,7 +10,7 @@ from itertools import pairwise
 import nbformat
 import pytest
 import yaml
-from notebooks import chapters, main, merge, read
+from notebooks import carry, chapters, main, merge, read
 from stamp import repository_url, setup_source, stamp_source, with_setup
 
 from tests.conftest import ROOT
@@ -293,6 +293,23 @@ def test_what_is_printed_is_stored_and_progress_is_not(small_book):
     )
     assert [output.text for output in printed] == ["told\n"]
     assert four[0].data["text/plain"] == "4"
+
+
+def test_a_changed_text_is_carried_into_its_notebook(small_book):
+    text = small_book / "book" / "01_first.md"
+    path = text.with_suffix(".ipynb")
+    text.write_text(text.read_text().replace("1 / 0", "2 + 2"))
+    assert generate(cwd=small_book).returncode == 0
+    before = path.read_bytes()
+    carry(text)
+    assert path.read_bytes() == before
+    text.write_text("A sentence.\n\n" + text.read_text().replace("2 + 2", "3 + 3"))
+    carry(text)
+    sentence, _, printed, six = load(path).cells
+    assert sentence.source == "A sentence."
+    assert printed.outputs[0].text == "told\n"
+    assert not six.outputs
+    assert six.execution_count is None
 
 
 def without_times(path):

@@ -514,13 +514,12 @@ def test_a_run_says_all_that_repeats_it(tmp_path):
     for part in (
         "<summary>GRU</summary>",
         "python -m attention_course.experiments.multi30k gru --seed 41\n",
-        "`--steps 4540 --batch-size 64 --beam 5 --length-penalty 1.0`",
+        "steps 4540, batch_size 64, seed 41, beam 5, length_penalty 1.0",
         "validation set: epoch 7 (loss 1.700).",
-        "minutes on the clock: 101.",
-        "2,234,567",
+        "Minutes on the clock: 101.",
         "processes: 2",
         f"torch {torch.__version__.split('+')[0]}",
-        "sacreBLEU: `some:signature`.",
+        "BLEU by: `some:signature`.",
         "`train.de.gz` 01234567.",
     ):
         assert part in text, part

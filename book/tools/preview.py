@@ -1,0 +1,60 @@
+"""Command: show the book at http://localhost:8000, and build what changes. Run it with `make preview`.
+
+A changed text is carried into its notebook first: a cell keeps its output if its code is as before, and
+has none otherwise. `make notebooks` executes the chapter.
+"""
+
+import subprocess
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from time import perf_counter, sleep
+
+from notebooks import carry, chapters
+from stamp import ROOT
+
+PORT = 8000
+FOLDER = ROOT / "_build" / "preview"
+WATCHED = ("_*.yml", "book/*.md", "book/_*/**/*", "companion/**/*.py")
+
+
+def times() -> dict[Path, int]:
+    """When each file was changed from which the book is built."""
+    paths = (path for pattern in WATCHED for path in ROOT.glob(pattern))
+    return {path: path.stat().st_mtime_ns for path in paths}
+
+
+def build() -> None:
+    """Carry the texts into their notebooks, and build the pages that change."""
+    started = perf_counter()
+    for chapter in chapters():
+        carry(chapter)
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    command += ["build", str(ROOT), "--path-output", str(FOLDER), "-q"]
+    done = subprocess.run(command, cwd=ROOT)
+    result = "built" if done.returncode == 0 else "not built"
+    print(f"{result} in {perf_counter() - started:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Build, serve, and build again after each change, until Ctrl+C."""
+    build()
+    handler = partial(SimpleHTTPRequestHandler, directory=FOLDER / "_build" / "html")
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://localhost:{PORT}", flush=True)
+    before = times()
+    while True:
+        sleep(1)
+        if (now := times()) != before:
+            before = now
+            build()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit()
