@@ -29,6 +29,7 @@ ROOMS = (
     "attention_course.diagrams",
     "attention_course.exercises",
     "attention_course.experiments",
+    "attention_course.live_model",
 )
 LIBRARY = [room for room in ROOMS if room.startswith("companion.")]
 PLAIN = [

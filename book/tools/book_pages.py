@@ -25,10 +25,6 @@ DRAWING = re.compile(r'<svg\b[^>]*\sclass="drawing"')
 SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
-FORMULA = re.compile(
-    r'<div class="(math notranslate[^"]*)"([^>]*)>(.*?)</div>', re.DOTALL
-)
-LINE = re.compile(r"\\cr|\\\\(?![\[\]])")
 DEFINITION = "Definition."
 TAG = re.compile(r"<[^>]*>")
 PREVIEW = "alignment.png"  # the picture of link previews
@@ -126,10 +122,9 @@ def correct(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Reserve the room of formulas, describe the page, and take back roles that ARIA has withdrawn."""
+    """Describe the page, and take back roles that ARIA has withdrawn."""
     if "body" in context:
-        body = FORMULA.sub(with_height, context["body"])
-        body = body.replace(' role="doc-biblioentry"', "")
+        body = context["body"].replace(' role="doc-biblioentry"', "")
         context["body"] = body.replace(
             '<div role="list" class="citation-list">', "<div>"
         )
@@ -162,18 +157,6 @@ def describe(doctree: nodes.document) -> str:
         if len(text) < least and not (boxed and paragraph.parent.index(paragraph)):
             text = f"{text} {paragraph.astext()}".strip()
     return textwrap.shorten(text, most, placeholder=" …")
-
-
-def with_height(formula: re.Match[str]) -> str:
-    """A formula with about the height that it will have, so that nothing moves when it is set."""
-    classes, attributes, tex = formula.groups()
-    lines = LINE.split(tex)
-    tall = sum(r"\frac" in line for line in lines)
-    summed = sum(r"\sum" in line and r"\frac" not in line for line in lines)
-    height = (
-        4.5 + 1.7 * (len(lines) - 1) + 1.7 * tall + 1.4 * summed
-    )  # in heights of a letter, fitted to the formulas of the book
-    return f'<div class="{classes}"{attributes} style="--height: {height:.1f}em">{tex}</div>'
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

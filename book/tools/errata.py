@@ -9,25 +9,18 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 
 PAGE, SCRIPT = "book/errata", "errata.js"
 CHAPTER = re.compile(r"Chapter (\d+)\b")
 NUMBER = re.compile(r"^\d+ ")  # of a section
 MARKS = ' .,:?"“”'
-#: The anchors of the titled passages of each page, by their titles.
-PASSAGES: dict[str, dict[str, str]] = {}
-
-
-def prepare(app: Sphinx) -> None:
-    """Start the build with no passages."""
-    PASSAGES.clear()
 
 
 def find_passages(app: Sphinx, doctree: nodes.document) -> None:
-    """Note the titled passages of a page, and add an anchor to those that have none."""
-    passages = PASSAGES[app.env.docname] = {}
+    """Note the anchors of a page's titled passages, and add one to those that have none."""
+    passages: dict[str, str] = {}
+    app.env.metadata[app.env.docname]["passages"] = passages
     for title in doctree.findall(nodes.title):
         passages.setdefault(plain(title), title.parent["ids"][0])
     for paragraph in doctree.findall(nodes.paragraph):
@@ -43,43 +36,24 @@ def plain(title: nodes.Node) -> str:
 
 
 def finish(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Link the last cell of each row to the passage with that title, and add an element for the filter.
-
-    Raises:
-        ValueError: the title of a section does not begin with a chapter.
-    """
+    """Link the last cell of each row to the passage with that title, and add an element for the filter."""
     if page != PAGE:
         return
     chapters = list(doctree[0].findall(nodes.section))[1:]
     for section in chapters:
         title = section.next_node(nodes.title).astext()
         name = CHAPTER.match(title)
-        if name is None:
-            raise ValueError(f"a section of the errata begins with no chapter: {title}")
-        chapter = chapter_page(app.env, int(name[1]))
-        for body in section.findall(nodes.tbody):
-            for row in body:
-                link(app, row[-1], chapter, name[0])
+        assert name, f"a section of the errata begins with no chapter: {title}"
+        start = f"book/{int(name[1]):02d}_"
+        chapter = next(one for one in app.env.found_docs if one.startswith(start))
+        for row in section.next_node(nodes.tbody):
+            text = row[-1][0]
+            if anchor := app.env.metadata[chapter]["passages"].get(plain(text)):
+                words = nodes.inline("", "", *text.children)
+                target = (PAGE, chapter, anchor, words, name[0])
+                text[:] = [make_refnode(app.builder, *target)]
     form = nodes.container(classes=["errata-filter"])
     doctree[0].insert(doctree[0].index(chapters[0]), form)
-
-
-def chapter_page(env: BuildEnvironment, number: int) -> str:
-    """The page of a chapter."""
-    return next(
-        page
-        for page in sorted(env.found_docs)
-        if page.startswith(f"book/{number:02d}_")
-    )
-
-
-def link(app: Sphinx, cell: nodes.Element, chapter: str, name: str) -> None:
-    """Turn the text of a cell into a link if it is the title of a passage in the chapter."""
-    anchor = PASSAGES[chapter].get(plain(cell))
-    if anchor:
-        text = cell[0]
-        words = nodes.inline("", "", *text.children)
-        text[:] = [make_refnode(app.builder, PAGE, chapter, anchor, words, name)]
 
 
 def add_script(
@@ -96,8 +70,7 @@ def add_script(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
-    app.connect("builder-inited", prepare)
     app.connect("doctree-read", find_passages)
     app.connect("doctree-resolved", finish)
     app.connect("html-page-context", add_script)
-    return {"parallel_read_safe": False, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

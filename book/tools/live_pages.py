@@ -1,7 +1,6 @@
 """Sphinx extension: scripts and styles of the live translation and the bench, only where they are used."""
 
 import re
-from pathlib import PurePosixPath
 from typing import Any
 
 from docutils import nodes
@@ -9,30 +8,18 @@ from sphinx.application import Sphinx
 
 #: How scripts are loaded. Browsers do not execute this type; `late.js` loads what has the attribute.
 LOADED: dict[str, dict[str, Any]] = {
-    "live-translation": {"type": "text/plain", "data-late": ""},
-    "bench-figure": {"loading_method": "defer"},
+    "live": {"type": "text/plain", "data-late": ""},
+    "bench": {"loading_method": "defer"},
 }
-#: The files that belong to the class of a still picture, in the order of loading.
+#: The files that belong to the class of a still picture, in the order of loading: their folder and names.
 LIVE = {
     "live-translation": (
-        "live/live.css",
-        "live/weights.js",
-        "live/numbers.js",
-        "live/training_numbers.js",
-        "live/model.js",
-        "live/stage.js",
-        "live/translate.js",
+        "live",
+        "live.css weights.js numbers.js training_numbers.js model.js stage.js translate.js",
     ),
     "bench-figure": (
-        "bench/picture.css",
-        "bench/bench.css",
-        "bench/attention.js",
-        "bench/state.js",
-        "bench/drawing.js",
-        "bench/plane.js",
-        "bench/bars.js",
-        "bench/controls.js",
-        "bench/bench.js",
+        "bench",
+        "picture.css bench.css attention.js state.js drawing.js plane.js bars.js controls.js bench.js",
     ),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
@@ -47,15 +34,15 @@ def add_files(
     doctree: nodes.document | None,
 ) -> None:
     """Add the files that the classes on this page need."""
-    for name, files in LIVE.items():
+    for name, (folder, files) in LIVE.items():
         if re.search(HAS_CLASS.format(name), context.get("body", "")):
-            if "data-late" in LOADED[name]:
+            if folder == "live":
                 app.add_js_file("late.js", loading_method="defer")
-            for file in files:
-                if PurePosixPath(file).suffix == ".css":
-                    app.add_css_file(file)
+            for file in files.split():
+                if file.endswith(".css"):
+                    app.add_css_file(f"{folder}/{file}")
                 else:
-                    app.add_js_file(file, **LOADED[name])
+                    app.add_js_file(f"{folder}/{file}", **LOADED[folder])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -146,9 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, default=ROOT / "book", help="folder for the notebooks"
     )
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="how many chapters run at once"
-    )
+    parser.add_argument("--jobs", type=int, default=2, help="how many run at once")
     options = parser.parse_args(arguments)
     if options.output == ROOT / "book":
         stamp()

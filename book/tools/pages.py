@@ -24,8 +24,6 @@ SUPERFLUOUS = (
 )
 EXPLORERS = ".//form[starts-with(@class, 'explore-')]"
 FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
-# The attributes that reserve the space of formulas and pictures while they load.
-ON_SCREEN = {"style", "loading", "decoding"}
 WEIGHT = "--w:"
 LIGHT = 'html[data-theme="light"] '
 TOOLS = Path(__file__).parent
@@ -65,8 +63,7 @@ def contents() -> Iterator[tuple[str, str, str | None]]:
     yield "", toc["root"], None
     for part in toc["parts"]:
         for chapter in part["chapters"]:
-            for entry in (chapter, *chapter.get("sections", [])):
-                yield part["caption"], entry["file"], entry.get("title")
+            yield part["caption"], chapter["file"], chapter.get("title")
 
 
 def read_page(path: Path, title: str | None, part: str) -> Page:
@@ -82,9 +79,8 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
         folded.set("open", "")
     for label in body.xpath(".//summary/p"):
         label.drop_tag()
-    for element in body.xpath(f"{FORMULAS} | .//img"):
-        for name in ON_SCREEN & set(element.attrib):
-            del element.attrib[name]
+    for image in body.iter("img"):
+        image.attrib.pop("loading", None)
     heading = body.find(".//h1")
     if title:
         heading.text = title

@@ -6,6 +6,7 @@ has none otherwise. `make notebooks` executes the chapter.
 
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,9 +34,8 @@ def build() -> None:
         carry(chapter)
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     command += ["build", str(ROOT), "--path-output", str(FOLDER), "-q"]
-    done = subprocess.run(command, cwd=ROOT)
-    result = "built" if done.returncode == 0 else "not built"
-    print(f"{result} in {perf_counter() - started:.0f} s", flush=True)
+    subprocess.run(command, cwd=ROOT)
+    print(f"built in {perf_counter() - started:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -54,7 +54,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with suppress(KeyboardInterrupt):
         main()
-    except KeyboardInterrupt:
-        sys.exit()

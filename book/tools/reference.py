@@ -18,7 +18,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.domains.python import PythonDomain
-from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 from stamp import ROOT
 
@@ -29,37 +28,24 @@ TELLING = re.compile(r"[A-Z_.]")
 DEFINED = re.compile(r"^(?:class +|def +|)(\w+)(?= *=|\(|:)", re.MULTILINE)
 #: The page and the anchor of an entry.
 Target = tuple[str, str]
-#: The modules that each chapter explains, by the chapter's page.
-EXPLAINED: defaultdict[str, list[str]] = defaultdict(list)
-
-
-def prepare(app: Sphinx) -> None:
-    """Start the build with no module that a chapter explains."""
-    EXPLAINED.clear()
 
 
 def link_to_chapter(app: Sphinx, doctree: nodes.document) -> None:
-    """Add a link to the chapter to each entry under a heading that links to it."""
+    """Add a link to the chapter to each entry under a heading that links to it, and note its modules."""
+    explained: defaultdict[str, list[str]] = defaultdict(list)
+    app.env.metadata[app.env.docname]["explained"] = explained
     for section in doctree.findall(nodes.section):
-        chapter = linked_chapter(section.next_node(nodes.title))
-        if chapter:
-            EXPLAINED[chapter] += [
-                name.removeprefix("module-")
-                for element in section.findall(nodes.Element)
-                for name in element["ids"]
-                if name.startswith("module-")
-            ]
-            for signature in section.findall(addnodes.desc_signature):
-                if not signature["class"]:
-                    signature += chapter_link(chapter)
-
-
-def linked_chapter(title: nodes.Element) -> str | None:
-    """The chapter that a heading links to, if it does."""
-    for link in title.findall(addnodes.pending_xref):
-        if CHAPTER.fullmatch(link["reftarget"]):
-            return str(link["reftarget"])
-    return None
+        for link in section.next_node(nodes.title).findall(addnodes.pending_xref):
+            if CHAPTER.fullmatch(chapter := link["reftarget"]):
+                explained[chapter] += [
+                    name.removeprefix("module-")
+                    for element in section.findall(nodes.Element)
+                    for name in element["ids"]
+                    if name.startswith("module-")
+                ]
+                for signature in section.findall(addnodes.desc_signature):
+                    if not signature["class"]:
+                        signature += chapter_link(chapter)
 
 
 def chapter_link(chapter: str) -> addnodes.pending_xref:
@@ -72,7 +58,9 @@ def chapter_link(chapter: str) -> addnodes.pending_xref:
 
 def link_to_reference(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Link the names of the package in a text, and end a chapter with its modules."""
-    entries = find_entries(app.env)
+    python = app.env.get_domain("py")
+    assert isinstance(python, PythonDomain)
+    entries = find_entries(python)
     own = {
         name
         for code in doctree.findall(nodes.literal_block)
@@ -81,19 +69,27 @@ def link_to_reference(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for literal in list(doctree.findall(nodes.literal)):
         name = ARGUMENTS.sub("", literal.astext())
         if name in entries and name not in own and is_free(literal):
-            literal.replace_self(
-                reference(app, page, entries[name], literal.deepcopy())
-            )
-    if page in EXPLAINED:
-        doctree[0] += modules_of_chapter(app, page)
+            shown = literal.deepcopy()
+            literal.replace_self(make_refnode(app.builder, page, *entries[name], shown))
+    modules = [
+        name
+        for noted in app.env.metadata.values()
+        for name in noted.get("explained", {}).get(page, ())
+    ]
+    if modules:
+        text = nodes.paragraph("", "", nodes.strong("", "In the package:"))
+        for name in modules:
+            target = python.modules[name].docname, python.modules[name].node_id
+            link = make_refnode(app.builder, page, *target, nodes.literal("", name))
+            text += [nodes.Text(" "), link]
+        doctree[0] += nodes.container("", text, classes=["in-the-package"])
 
 
-def find_entries(env: BuildEnvironment) -> dict[str, Target]:
+def find_entries(python: PythonDomain) -> dict[str, Target]:
     """The page and the anchor of each entry, by all the names that a text may use for it.
 
     A name that fits two entries is left out.
     """
-    python = python_domain(env)
     found: defaultdict[str, set[Target]] = defaultdict(set)
     for name, entry in python.objects.items():
         for short in short_names(name, python.modules):
@@ -103,13 +99,6 @@ def find_entries(env: BuildEnvironment) -> dict[str, Target]:
         for name, targets in found.items()
         if len(targets) == 1 and TELLING.search(name)
     }
-
-
-def python_domain(env: BuildEnvironment) -> PythonDomain:
-    """What Sphinx knows of the modules and entries of the package."""
-    domain = env.get_domain("py")
-    assert isinstance(domain, PythonDomain)
-    return domain
 
 
 def short_names(name: str, modules: Collection[str]) -> Iterator[str]:
@@ -145,25 +134,6 @@ def is_free(literal: nodes.Node) -> bool:
     return around is None
 
 
-def modules_of_chapter(app: Sphinx, page: str) -> nodes.container:
-    """The last lines of a chapter: where its code is in the reference."""
-    modules = python_domain(app.env).modules
-    box = nodes.container(classes=["in-the-package"])
-    text = nodes.paragraph("", "", nodes.strong("", "In the package:"))
-    for name in EXPLAINED[page]:
-        target = modules[name].docname, modules[name].node_id
-        text += [nodes.Text(" "), reference(app, page, target, nodes.literal("", name))]
-    box += text
-    return box
-
-
-def reference(
-    app: Sphinx, page: str, target: Target, shown: nodes.Node
-) -> nodes.reference:
-    """A link from a page to an entry."""
-    return make_refnode(app.builder, page, *target, shown)
-
-
 def link_to_source(app: Sphinx, config: Config) -> None:
     """Let each entry link to its file in the repository, if the book has the repository's address."""
     repository = config.html_theme_options.get("repository_url")
@@ -182,7 +152,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.setup_extension("sphinx.ext.linkcode")
     app.connect("config-inited", link_to_source)
-    app.connect("builder-inited", prepare)
     app.connect("doctree-read", link_to_chapter)
     app.connect("doctree-resolved", link_to_reference)
-    return {"parallel_read_safe": False, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

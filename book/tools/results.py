@@ -26,8 +26,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from attention_course.diagrams import Drawing
-from attention_course.diagrams.drawing import WIDTH, Role
+from attention_course.diagrams.bleu import bleu_chart
 from attention_course.experiments.record import read_result
 from attention_course.experiments.recorded import FOLDER
 
@@ -35,11 +34,6 @@ from attention_course.experiments.recorded import FOLDER
 EXAMPLES = {"multi30k": 29_000, "imdb": 22_500}
 SEARCHES = ("greedy", "beam")
 NONE = "–"  # in place of a published figure
-LEFT, TOP, PITCH = (
-    150,
-    58,
-    26,
-)  # of the chart: where its axis begins, and from row to row
 
 Run = dict[str, Any]
 Cells = Iterable[str]
@@ -192,45 +186,24 @@ class Table(SphinxDirective):
 
 
 def chart(rows: Sequence[Row]) -> str:
-    """The BLEU of each row as dots on a line, in HTML: published, and ours by both searches."""
-    kinds: dict[str, Role] = {
-        "published": "muted",
-        "ours, greedy": "key",
-        f"ours, {beam(rows)}": "query",
+    """The BLEU of each row as a figure in HTML."""
+    models = {
+        row.name: {
+            "published": published(row),
+            "ours, greedy": row.bleu("greedy"),
+            f"ours, {beam(rows)}": row.bleu("beam"),
+        }
+        for row in rows
     }
-    numbers = [score for row in rows for score in row.bleu("beam")]
-    ticks = range(0, math.ceil(max(numbers) / 10) * 10 + 1, 10)
-
-    def place(bleu: float) -> float:
-        return LEFT + bleu / ticks[-1] * (WIDTH - 12 - LEFT)
-
-    bottom = TOP + PITCH * len(rows)
-    drawing = Drawing(
-        bottom, f"A chart of BLEU. {finding(rows)} The table has the figures."
-    )
-    for left, (kind, role) in zip((20, 150, 290), kinds.items(), strict=True):
-        drawing.dot(left, 14, 5, role)
-        drawing.text(left + 12, 14, kind, anchor="start")
-    for tick in ticks:
-        drawing.text(place(tick), 40, str(tick), "muted")
-        drawing.line(
-            (place(tick), 50), (place(tick), bottom - 4), role="muted", width=0.5
-        )
-    for number, row in enumerate(rows):
-        y = TOP + PITCH * (number + 0.5)
-        drawing.text(8, y, row.name, anchor="start")
-        scores = [published(row), *map(row.bleu, SEARCHES)]
-        for role, found in zip(kinds.values(), scores, strict=True):
-            if found:
-                mean, spread = mean_and_spread(found)
-                ends = (place(mean - spread), y), (place(mean + spread), y)
-                drawing.line(*ends, role=role, width=3)
-                drawing.dot(place(mean), y, 5, role)
+    said = f"A chart of BLEU. {finding(rows)} The table has the figures."
     caption = (
         f"BLEU on the test set, higher is better. {finding(rows)} A line through a dot is one"
         " standard deviation over random seeds to each side."
     )
-    return f"<figure>{drawing.svg()}<figcaption><p>{escape(caption)}</p></figcaption></figure>"
+    return (
+        f"<figure>{bleu_chart(models, said).svg()}"
+        f"<figcaption><p>{escape(caption)}</p></figcaption></figure>"
+    )
 
 
 def finding(rows: Sequence[Row]) -> str:
@@ -280,15 +253,10 @@ def measured(figures: Sequence[float | None], digits: int) -> str:
     finite = [figure for figure in figures if figure is not None]
     if len(finite) < len(figures):
         return "∞"
-    mean, spread = mean_and_spread(finite)
-    shown = f"{mean:.{digits}f}"
-    return shown if len(finite) == 1 else f"{shown}\u00a0±\u00a0{spread:.{digits}f}"
-
-
-def mean_and_spread(scores: Sequence[float]) -> tuple[float, float]:
-    """The mean of scores, and their sample standard deviation: 0 of a single one."""
-    spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-    return statistics.mean(scores), spread
+    mean = f"{statistics.mean(finite):.{digits}f}"
+    if len(finite) == 1:
+        return mean
+    return f"{mean}\u00a0±\u00a0{statistics.stdev(finite):.{digits}f}"
 
 
 def epochs_of(run: Run, step: int) -> str:

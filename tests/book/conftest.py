@@ -1,6 +1,7 @@
 """The fixtures of the tests of the built book: its folder and a browser."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -28,6 +29,12 @@ IMAGES_ARE_LOADED = """() => {
 # In the live translation, where a page has one: it is loaded late.
 TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
     document.querySelector('.live-meaning')?.textContent.includes('in training')"""
+
+
+def setup_source():
+    """The code with which the setup cell of every notebook begins: that of chapter 1."""
+    text = (ROOT / "book" / "01_seq2seq.md").read_text("utf-8")
+    return re.search(r"#@title Setup\n.*?^    %pip .*?\n", text, re.DOTALL | re.M)[0]
 
 
 def stop_clock(page):

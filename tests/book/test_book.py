@@ -16,14 +16,7 @@ from book_pages import name_boxes, size_of
 from docutils import nodes
 from docutils.utils import new_document
 from PIL import Image
-from stamp import (
-    COLAB,
-    README_PART,
-    repository_url,
-    site_url,
-    stamp,
-    stamp_readme,
-)
+from stamp import COLAB, repository_url, site_url, stamp
 
 import companion
 from attention_course.data import numbers
@@ -409,17 +402,6 @@ def test_no_file_has_an_address_of_its_own():
     assert "[project.urls]" not in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
-def test_the_readme_is_stamped():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    notebooks = sorted(
-        path.relative_to(ROOT) for path in ROOT.glob("book/[0-9]*.ipynb")
-    )
-    assert README_PART.search(readme)
-    assert readme == stamp_readme(readme, repository_url(), notebooks), (
-        "run `make stamp`"
-    )
-
-
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     """A copy of the book, its chapters alone, that has a public address."""
@@ -450,9 +432,6 @@ def test_with_an_address_every_place_names_it(elsewhere):
     for chapter in chapters:
         assert chapter.read_text("utf-8").count(git) == 1
         assert chapter.with_suffix(".ipynb").read_text("utf-8").count(git) == 1
-        assert f"{IN_COLAB}{chapter.stem}.ipynb" in (elsewhere / "README.md").read_text(
-            "utf-8"
-        )
 
 
 def test_with_an_address_a_chapter_has_a_button_that_opens_it_in_colab(elsewhere):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from stamp import setup_source
+from stamp import SOURCE
 
+from tests.book.conftest import setup_source
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -198,7 +199,7 @@ def test_the_wheel_alone_needs_three_packages_and_runs_the_readme(bare):
 
 def test_without_an_address_the_setup_cell_says_what_to_set(colab):
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(setup_source(""))]
+        cells=[nbformat.v4.new_code_cell(SOURCE.sub(r"\1", setup_source()))]
     )
     result = colab.execute(notebook)
     assert result.returncode != 0

@@ -4,7 +4,6 @@ import gzip
 import json
 import random
 
-import live_model
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -12,6 +11,7 @@ from live_pages import LIVE
 from pages import read_page
 from PIL import Image
 
+from attention_course import live_model
 from attention_course.data import numbers
 from attention_course.diagrams.translation import _right_words, speed_of_light
 from tests.book.conftest import LIVE_IS_SHOWN, stop_clock
@@ -210,7 +210,7 @@ def test_both_models_have_the_same_parameters(content):
 
 
 def test_the_page_loads_little(html):
-    files = LIVE["live-translation"]
+    files = [f"live/{file}" for file in LIVE["live-translation"][1].split()]
     sizes = {
         file: len(gzip.compress((STATIC / file).read_bytes(), 9, mtime=0))
         for file in files

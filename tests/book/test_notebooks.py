@@ -11,8 +11,9 @@ import nbformat
 import pytest
 import yaml
 from notebooks import carry, chapters, main, merge, read
-from stamp import repository_url, setup_source, stamp_source, with_setup
+from stamp import repository_url, stamp
 
+from tests.book.conftest import setup_source
 from tests.conftest import ROOT
 
 BOOK = ROOT / "book"
@@ -189,14 +190,16 @@ def test_titled_cells_and_no_others_are_folded_in_the_book_in_colab_and_jupyterl
 @each_notebook
 def test_the_first_code_cell_is_the_setup_cell_of_all(path):
     setup = code_cells(path)[0]
-    assert setup.source.startswith(setup_source(repository_url())), "run `make stamp`"
+    assert setup.source.startswith(setup_source())
+    address = f"git+{repository_url()}" if repository_url() else ""
+    assert f'"COMPANION_REPOSITORY", "{address}"' in setup.source, "run `make stamp`"
     assert "nbval-ignore-output" in tags(setup)
     assert not setup.outputs
 
 
 @each_notebook
 def test_the_setup_cell_has_at_most_eight_imports(path):
-    setup = code_cells(path)[0].source.removeprefix(setup_source(repository_url()))
+    setup = code_cells(path)[0].source.removeprefix(setup_source())
     imports = [
         node
         for node in ast.walk(ast.parse(setup))
@@ -207,21 +210,24 @@ def test_the_setup_cell_has_at_most_eight_imports(path):
     assert len(set(lists)) == len(lists)
 
 
-def test_what_follows_the_setup_is_kept_and_the_setup_written_anew():
-    url = "https://example.org/book"
-    code = setup_source("") + "\nimport torch\n"
-    stamped = with_setup(code, url)
-    assert stamped == setup_source(url) + "\nimport torch\n"
-    assert with_setup(stamped, url) == stamped
-    assert with_setup("#@title Setup\n\nimport torch\n", url) == stamped
-    assert with_setup("#@title Setup", url) == setup_source(url)
+def test_the_address_is_written_into_texts_and_notebooks(small_book):
+    text = small_book / "book" / "01_first.md"
+    notebook = text.with_suffix(".ipynb")
+    notebook.write_text(nbformat.writes(read(text)))
+    empty = text.read_text(), notebook.read_text()
+    for url in ("https://example.org/a", "https://example.org/b", ""):
+        (small_book / "_config.yml").write_text(f"repository: {{url: '{url}'}}\n")
+        stamp(small_book)
+        written = f'"COMPANION_REPOSITORY", "{url and f"git+{url}"}"'
+        assert text.read_text().count(written) == 1
+        assert code_cells(notebook)[0].source.count(written) == 1
+    assert (text.read_text(), notebook.read_text()) == empty
 
 
-def test_a_chapter_without_setup_cell_is_refused():
-    with pytest.raises(
-        ValueError, match=r"x\.md: the first code cell must be the setup cell"
-    ):
-        stamp_source("# Title\n\n```{code-cell} ipython3\nprint(1)\n```\n", "", "x.md")
+def test_a_chapter_without_setup_cell_is_refused(small_book):
+    (small_book / "book" / "02_second.md").write_text("# Title\n")
+    with pytest.raises(ValueError, match=r"02_second\.md has 0 setup cells"):
+        stamp(small_book)
 
 
 def test_pieces_of_printed_text_are_joined():
@@ -258,9 +264,8 @@ def small_book(tmp_path):
     for tool in (BOOK / "tools").glob("*.py"):
         (tools / tool.name).write_text(tool.read_text("utf-8"), "utf-8")
     (tmp_path / "_config.yml").write_text("repository: {url: ''}\n")
-    (tmp_path / "README.md").write_text("")
     cells = [
-        "#@title Setup",
+        setup_source(),
         "import sys; print('told'); print('progress', file=sys.stderr)",
         "1 / 0",
     ]
@@ -272,7 +277,7 @@ def small_book(tmp_path):
 def test_a_failing_cell_writes_nothing(small_book):
     old = small_book / "book" / "01_first.ipynb"
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell("#@title Setup", id="old")]
+        cells=[nbformat.v4.new_code_cell(setup_source(), id="old")]
     )
     old.write_text(nbformat.writes(notebook))
     result = generate(cwd=small_book)

@@ -488,7 +488,7 @@ def test_what_is_wrong_with_a_file_stops_the_build_with_its_row(site):
         "{results} multi30k\nmissing | A | 1": r"missing\.json",
         "{results} multi30k\nother | A | 1": rf"other\.json is a result of version {VERSION + 1}",
         "{results} multi30k\ndamaged | A | 1": r"damaged\.json is damaged",
-        "{results} multi30k\nhollow | A | 1": r"hollow \| A(.|\n)*KeyError: 'beam'",
+        "{results} multi30k\nhollow | A | 1": r"hollow \| A(.|\n)*KeyError: 'greedy'",
         "{results} multi30k\nright | A | many": "could not convert string to float: 'many'",
         "{results} multi30k\nright": "not enough values to unpack",
         "{epochs} imdb\nshort | A | 0.5 0.6": "argument 3 is longer",

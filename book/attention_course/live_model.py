@@ -44,7 +44,7 @@ LARGEST = 22  # the largest multiple of a scale
 OCTAVE = 8  # scales are powers of 2^(1/8)
 SMALLEST = -80  # the exponent of the smallest scale
 COMMENT = """\
-// The weights of the two models, written by book/tools/live_model.py. model.js reads them: a character
+// The weights of the two models, written by attention_course/live_model.py. model.js reads them: a character
 // of `weights` is a multiple of its row's scale, and a character of `scales` the scale.
 """
 DECLARATION = "const LIVE_MODEL = "
