@@ -65,7 +65,7 @@ def get(find: Callable[[], str], *commands: list[str]) -> None:
             return
         except FileNotFoundError as error:
             missing = error
-        if command and (shutil.which(command[0])):
+        if command and shutil.which(command[0]):
             subprocess.run(command)
     print(missing)
 

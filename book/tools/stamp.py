@@ -16,9 +16,8 @@ SOURCE = re.compile(r'(COMPANION_REPOSITORY\\?", \\?")[^"\\]*')
 
 def repository_url(config: Path = ROOT / "_config.yml") -> str:
     """The address that _config.yml names, without a slash at its end; empty while it is unset."""
-    return (
-        yaml.safe_load(config.read_text("utf-8"))["repository"]["url"] or ""
-    ).rstrip("/")
+    settings = yaml.safe_load(config.read_text("utf-8"))
+    return (settings["repository"]["url"] or "").rstrip("/")
 
 
 def site_url(repository: str) -> str:
