@@ -1,11 +1,6 @@
 """The study of chapter 5: its seven attentions on number words, and two on copies of letters.
 
-::
-
-    python -m attention_course.studies attentions attentions.json
-
-trains all models in about three minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("attentions")``. The study ``luong`` varies
+All runs take about three minutes on one CPU core. The study ``luong`` varies
 initialisation and learning rate.
 """
 
@@ -39,7 +34,6 @@ from companion.models import (
     LuongEncoder,
 )
 
-#: What the study is about.
 TITLE = "Chapter 5: seven attentions translate number words, and two copy letters"
 #: The attentions that translate; the last is *general* with input feeding.
 ATTENTIONS = (

@@ -1,11 +1,6 @@
 """The study of chapter 2: translations of numbers and copies of letters, by several models.
 
-::
-
-    python -m attention_course.studies bahdanau bahdanau.json
-
-trains all models in about ten minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("bahdanau")``.
+All runs take about ten minutes on one CPU core.
 """
 
 from functools import cache
@@ -29,7 +24,6 @@ from companion.models.bahdanau import (
 )
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = "Chapter 2: English numbers into French, and copies of two letters"
 #: The models that translate numbers.
 TRANSLATORS = (

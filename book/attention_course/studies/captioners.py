@@ -1,11 +1,6 @@
 """The study of chapter 4 on captions: soft, straight-through and hard attention.
 
-::
-
-    python -m attention_course.studies captioners captioners.json
-
-trains all models in about twenty minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("captioners")``.
+All runs take about twenty minutes on one CPU core.
 """
 
 from functools import cache
@@ -28,7 +23,6 @@ from companion.attention.gumbel_softmax import StraightThroughGumbel
 from companion.attention.recording import record_weights
 from companion.models.show_attend_tell import Captioner, ImageEncoder, to_hard_attention
 
-#: What the study is about.
 TITLE = "Chapter 4: captions of digits"
 #: The captioners; the second line has the hard one and its controls, from a warm start.
 KINDS = (

@@ -1,12 +1,7 @@
 """The study of chapter 3: which library a docstring is from, and whether a name is its own.
 
-::
-
-    python -m attention_course.studies classifiers classifiers.json
-
-trains all models in about three minutes on one CPU core, with NumPy 2.4, PyTorch 2.13 and
-Matplotlib 3.11; other versions have other docstrings. The package has the result,
-``attention_course.studies.recorded("classifiers")``.
+All runs take about three minutes on one CPU core, with NumPy 2.4, PyTorch 2.13 and
+Matplotlib 3.11; other versions have other docstrings.
 """
 
 from collections.abc import Sequence
@@ -39,7 +34,6 @@ from companion.models import (
     WordEncoder,
 )
 
-#: What the study is about.
 TITLE = "Chapter 3: docstrings by library, and names with their descriptions"
 #: What turns the words of a docstring into states.
 ENCODERS = ("word vectors", "recurrent")

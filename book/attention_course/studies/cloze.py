@@ -1,11 +1,6 @@
 """The study of chapter 10: three readers, and questions of which few words count.
 
-::
-
-    python -m attention_course.studies cloze cloze.json
-
-trains all readers in about twenty-five minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("cloze")``.
+All runs take about twenty-five minutes on one CPU core.
 """
 
 from collections.abc import Callable
@@ -32,7 +27,6 @@ from companion.models.attention_readers import (
     Reader,
 )
 
-#: What the study is about.
 TITLE = "Chapter 10: questions that list languages, and questions with two conditions"
 #: The readers, by the names that they have in the chapter.
 READERS: dict[str, Callable[..., Reader]] = {

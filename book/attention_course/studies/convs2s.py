@@ -4,12 +4,7 @@ The recorded runs compare the two models, and train a deeper ConvS2S with and wi
 the paper's scalings. :func:`measure` also trains one with attention in some layers only,
 without another scaling, or on numbers that are shorter than those of the test.
 
-::
-
-    python -m attention_course.studies convs2s convs2s.json
-
-trains the recorded models in about six minutes on one CPU core. The package has the
-result, ``attention_course.studies.recorded("convs2s")``.
+All runs take about six minutes on one CPU core.
 """
 
 import math
@@ -23,9 +18,12 @@ from torch import Tensor, nn
 
 from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
-from attention_course.tasks.number_translation import LENGTH_RANGES, short_numbers
+from attention_course.tasks.number_translation import (
+    LENGTH_RANGES,
+    luong_general,
+    short_numbers,
+)
 from attention_course.tasks.translation import TranslationTask
-from companion.attention.scores import Bilinear
 from companion.layers.gated_convolution import (
     GatedConvolution,
     WeightNormLinear,
@@ -38,10 +36,8 @@ from companion.models.convs2s import (
     ConvS2SEncoder,
     ConvS2SState,
 )
-from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = "Chapter 11: number words, by a ConvS2S and by two of Luong's models"
 
 
@@ -102,20 +98,6 @@ def translator(
     chosen = map(int, attending.split())
     words = len(task.source), len(task.target)
     return build(*words, dim, layers, layers, chosen, seed)
-
-
-def luong(task: TranslationTask, hidden: int, seed: int = 0) -> EncoderDecoder:
-    """Luong's general attention between two LSTMs, as chapter 5 has it.
-
-    Args:
-        hidden: the dimension of the states; chapter 5 has 64.
-    """
-    torch.manual_seed(seed)
-    general = Bilinear(hidden, hidden)
-    return EncoderDecoder(
-        LuongEncoder(len(task.source), 32, hidden, layers=1, pad=PAD),
-        LuongDecoder(len(task.target), 32, hidden, general, layers=1),
-    )
 
 
 class UnscaledConvolution(GatedConvolution):
@@ -256,7 +238,7 @@ def measure(
     check_choice("without", without, ["nothing"] if model == "Luong" else REMOVED)
     task = number_words(most_words)
     built = (
-        luong(task, dim, seed)
+        luong_general(task, seed, dim)
         if model == "Luong"
         else translator(task, attending, dim, layers, seed)
     )

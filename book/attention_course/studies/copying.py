@@ -1,11 +1,6 @@
 """The study of chapter 7: which patterns of attention learn to copy a text.
 
-::
-
-    python -m attention_course.studies copying copying.json
-
-trains all models in about ten minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("copying")``.
+All runs take about ten minutes on one CPU core.
 """
 
 from collections.abc import Iterable
@@ -27,7 +22,6 @@ from companion.models.transformer import CausalTransformerLayer
 
 #: The names of the patterns.
 PATTERNS = ("dense", "local", "atrous", "in turn", "union", "own heads")
-#: What the study is about.
 TITLE = "Chapter 7: passages of 128 characters of Python's manual, and their copies"
 
 

@@ -1,12 +1,7 @@
 """The study of chapter 9: questions that the sentence at some distance from a marked one answers.
 
-::
-
-    python -m attention_course.studies document document.json
-
-trains all models in about ten minutes on one CPU core, with NumPy 2.4 and Matplotlib 3.11;
-other versions have other docstrings. The package has the result,
-``attention_course.studies.recorded("document")``.
+All runs take about ten minutes on one CPU core, with NumPy 2.4 and Matplotlib 3.11; other
+versions have other docstrings.
 """
 
 import math
@@ -35,7 +30,6 @@ from companion.models.bahdanau import BahdanauEncoder
 from companion.models.hierarchical import HierarchicalAttention, HierarchicalEncoder
 from companion.models.text_classifier import Classifier, WordEncoder
 
-#: What the study is about.
 TITLE = "Chapter 9: the type of the parameter at a distance from the optional one"
 #: The classes, which are the types with which the sentences begin.
 TYPES = ("bool", "float", "int", "str")

@@ -4,12 +4,7 @@ The task, the sizes and the training are those of chapter 6's study,
 :mod:`attention_course.studies.positions`; two ways to tell positions are new, both of them inside
 self-attention.
 
-::
-
-    python -m attention_course.studies extrapolation extrapolation.json
-
-trains all models in about twelve minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("extrapolation")``.
+All runs take about twelve minutes on one CPU core.
 """
 
 from collections.abc import Callable
@@ -36,7 +31,6 @@ from companion.models.transformer import (
     TransformerEncoderLayer,
 )
 
-#: What the study is about.
 TITLE = "Chapter 12: five kinds of positions, and numbers longer than those in training"
 
 _HEADS = 4

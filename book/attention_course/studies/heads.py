@@ -1,11 +1,6 @@
 """The study of chapter 6: small Transformers on number words, and what each head is worth.
 
-::
-
-    python -m attention_course.studies heads heads.json
-
-trains and examines three models in about two minutes on one CPU core. The package has the
-result, ``attention_course.studies.recorded("heads")``.
+All runs take about two minutes on one CPU core.
 """
 
 from functools import cache
@@ -25,7 +20,6 @@ from attention_course.tasks.translation import TranslationTask
 from companion.attention import record_weights
 from companion.models import EncoderDecoder, Transformer
 
-#: What the study is about.
 TITLE = "Chapter 6: Transformers translate number words, whole and without one head"
 _LAYERS, _HEADS = 2, 4
 

@@ -3,12 +3,7 @@
 Does a ConvS2S answer them with attention in one layer of the decoder, or does it take
 several?
 
-::
-
-    python -m attention_course.studies hops hops.json
-
-trains all models in about six minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("hops")``.
+All runs take about six minutes on one CPU core.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +21,6 @@ from attention_course.training.losses import Record, evaluating, to_device
 from companion.losses.tokens import Loss
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = (
     "Chapter 11: questions about things in things, with attention in one layer or two"
 )

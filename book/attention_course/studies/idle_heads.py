@@ -3,12 +3,7 @@
 The texts are those of chapter 7, passages of Python's manual and their copies, three of them one
 after the other, behind ``<bos>``. Heads that copy are idle in every new passage.
 
-::
-
-    python -m attention_course.studies idle_heads idle_heads.json
-
-trains three models in about a quarter of an hour on one CPU core. The package has the result,
-``attention_course.studies.recorded("idle_heads")``.
+All runs take about a quarter of an hour on one CPU core.
 """
 
 import math
@@ -29,7 +24,6 @@ from companion.attention.recording import record_weights
 from companion.attention.rotary import Rotary
 from companion.models.language_model import LanguageModel
 
-#: What the study is about.
 TITLE = "Chapter 12: passages and their copies, with a window of 36 positions and sinks"
 
 LENGTH = 24  #: characters of a passage, and of its copy

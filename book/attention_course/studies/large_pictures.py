@@ -1,11 +1,6 @@
 """The study of chapter 4 on large pictures: accuracy against the regions that are encoded.
 
-::
-
-    python -m attention_course.studies large_pictures large_pictures.json
-
-trains all models in about twenty minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("large_pictures")``.
+All runs take about twenty minutes on one CPU core.
 """
 
 from functools import cache
@@ -20,7 +15,6 @@ from attention_course.data import scenes
 from attention_course.data.clutter import LargePictures, large_pictures, thumbnails
 from attention_course.studies.recording import check_choice, grid
 
-#: What the study is about.
 TITLE = "Chapter 4: the digit in a large picture"
 #: How a reader is trained, and the controls, which have soft attention.
 METHODS = (

@@ -4,12 +4,7 @@ Language models read 128 characters of Python's manual at a time in training, an
 1,024 in the test. What is measured is the loss by the position in the text, which should
 fall as the context grows, and rises where a model does not know such positions.
 
-::
-
-    python -m attention_course.studies longer_texts longer_texts.json
-
-trains all models in about twelve minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("longer_texts")``.
+All runs take about twelve minutes on one CPU core.
 """
 
 import math
@@ -40,7 +35,6 @@ from companion.layers.residual import PreNorm
 from companion.models.language_model import LanguageModel
 from companion.models.transformer import CausalTransformerLayer
 
-#: What the study is about.
 TITLE = "Chapter 12: language models that read further than in training, by positions"
 
 #: The first position of each range and the one after its last; the last has the longest.

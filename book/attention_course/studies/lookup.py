@@ -1,11 +1,6 @@
 """The study of chapter 3: which poolings answer a question about a list of facts.
 
-::
-
-    python -m attention_course.studies lookup lookup.json
-
-trains all readers in about two minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("lookup")``.
+All runs take about two minutes on one CPU core.
 """
 
 from collections.abc import Callable
@@ -24,7 +19,6 @@ from companion.attention.pooling import (
 )
 from companion.attention.scores import ScaledDot
 
-#: What the study is about.
 TITLE = "Chapter 3: the digit of the city that is asked for, among 1 to 32 facts"
 #: The numbers of facts in the texts of the test sets; training texts have 1 to 16.
 FACTS = (1, 2, 4, 8, 16, 32)

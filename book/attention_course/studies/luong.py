@@ -1,11 +1,6 @@
 """The study of chapter 5: when global attention (general) and local-p learn, and when not.
 
-::
-
-    python -m attention_course.studies luong luong.json
-
-trains all models in about five minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("luong")``.
+All runs take about five minutes on one CPU core.
 """
 
 from typing import Any
@@ -22,7 +17,6 @@ from companion.attention.scores import Bilinear
 from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = "Chapter 5: number words from English to French, and copies of two letters"
 #: The ranges by which exact match is split.
 RANGES = {

@@ -1,11 +1,6 @@
 """A study of chapter 6: targets that are longer than those in training.
 
-::
-
-    python -m attention_course.studies positions positions.json
-
-trains all models in about ten minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("positions")``.
+All runs take about ten minutes on one CPU core.
 """
 
 from collections.abc import Callable
@@ -28,7 +23,6 @@ from companion.layers.positional_encoding import (
 )
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = "Chapter 6: numbers of at most 12 French words in training, and longer ones"
 
 

@@ -4,12 +4,7 @@ The task is that of chapter 3, a list of facts and questions about them, asked i
 Of the facts, linear attention keeps a matrix for each head, and softmax attention all keys
 and values.
 
-::
-
-    python -m attention_course.studies recall recall.json
-
-trains all models in about ten minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("recall")``.
+All runs take about ten minutes on one CPU core.
 """
 
 from collections.abc import Callable
@@ -30,7 +25,6 @@ from companion.layers.residual import PreNorm
 from companion.losses.tokens import Loss
 from companion.models.transformer import CausalTransformerLayer
 
-#: What the study is about.
 TITLE = (
     "Chapter 12: lookups of many facts, by softmax attention and by linear attention"
 )

@@ -1,9 +1,13 @@
 """Recorded studies: what many small trainings measured, in one JSON file a study.
 
-A study is a module of this folder with three names: ``TITLE``; ``settings()``, a list with
-the keyword arguments of every run; and ``measure(**setting)``, which trains one model and
-returns what it measured. :func:`record` writes the file of a study, and :func:`recorded`
-reads the files of the package.
+A study is a module of this folder with three names: ``TITLE``, what it is about;
+``settings()``, a list with the keyword arguments of every run; and ``measure(**setting)``,
+which trains one model and returns what it measured. The command ::
+
+    python -m attention_course.studies NAME NAME.json
+
+makes the runs of a study and writes its file. :func:`recorded` reads the files that the
+package has, one of each study.
 """
 
 import json

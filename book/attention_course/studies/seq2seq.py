@@ -1,11 +1,6 @@
 """The study of chapter 1: translators with a vector of fixed size, and the order of the source.
 
-::
-
-    python -m attention_course.studies seq2seq seq2seq.json
-
-trains all models in about three minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("seq2seq")``.
+All runs take about three minutes on one CPU core.
 """
 
 from functools import cache
@@ -26,7 +21,6 @@ from companion.models import (
     SutskeverEncoder,
 )
 
-#: What the study is about.
 TITLE = "Chapter 1: English numbers into French through a vector of fixed size"
 #: The models.
 MODELS = ("LSTM, reversed", "LSTM, forwards", "GRU (Cho)")

@@ -4,12 +4,7 @@ Small language models with layers as in Llama read 128 characters of Python's ma
 training, from ``<bos>`` on or without it. In the test they read 512, with a cache of
 32 positions: the last ones alone, or some of the first ones too.
 
-::
-
-    python -m attention_course.studies sinks sinks.json
-
-trains all models in about fifteen minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("sinks")``.
+All runs take about fifteen minutes on one CPU core.
 """
 
 import math
@@ -37,7 +32,6 @@ from companion.layers.positional_encoding import NoPositionalEncoding
 from companion.models.language_model import LanguageModel
 from companion.models.llama import LlamaLayer
 
-#: What the study is about.
 TITLE = (
     "Chapter 12: language models with a cache of 32 positions, with and without sinks"
 )

@@ -3,12 +3,7 @@
 Two tasks: the larger of two numbers, and a number that occurs in two languages. Only the
 self-attention of the encoder differs.
 
-::
-
-    python -m attention_course.studies synthesizer synthesizer.json
-
-trains all models in about ten minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("synthesizer")``.
+All runs take about ten minutes on one CPU core.
 """
 
 from functools import cache
@@ -43,7 +38,6 @@ from companion.models.transformer import (
     TransformerEncoderLayer,
 )
 
-#: What the study is about.
 TITLE = "Chapter 8: self-attention with and without keys, on two tasks"
 #: The kinds of self-attention. With "none" a word attends to itself only.
 KINDS = (

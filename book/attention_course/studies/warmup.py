@@ -1,11 +1,6 @@
 """A study of chapter 6: post-norm and pre-norm, with warm-up and without.
 
-::
-
-    python -m attention_course.studies warmup warmup.json
-
-trains all models in about four minutes on one CPU core. The package has the result,
-``attention_course.studies.recorded("warmup")``.
+All runs take about four minutes on one CPU core.
 """
 
 from functools import cache
@@ -23,7 +18,6 @@ from attention_course.training.trainer import Trainer
 from companion.layers.residual import PostNorm, PreNorm
 from companion.models.seq2seq import EncoderDecoder
 
-#: What the study is about.
 TITLE = "Chapter 6: six narrow layers on number words, with and without warm-up"
 #: By name, where each sub-layer normalises, and the steps of warm-up; 1 is none.
 VARIANTS: dict[str, tuple[type[PostNorm | PreNorm], int]] = {

@@ -42,16 +42,18 @@ def short_numbers(most_words: int = 20) -> TranslationTask:
     return TranslationTask(*numbers.split(few_words, 0.05, seed=0))
 
 
-def luong_general(task: TranslationTask, seed: int = 0) -> EncoderDecoder:
+def luong_general(
+    task: TranslationTask, seed: int = 0, hidden: int = 64
+) -> EncoderDecoder:
     """Luong's general attention between two LSTMs, as chapter 5 trains it.
 
-    The LSTMs have one layer with 64 features. The model learns :func:`short_numbers` in
+    The LSTMs have one layer. With 64 features the model learns :func:`short_numbers` in
     250 steps at a learning rate of 0.015.
     """
     torch.manual_seed(seed)
     return EncoderDecoder(
-        LuongEncoder(len(task.source), 32, 64, layers=1, pad=PAD),
-        LuongDecoder(len(task.target), 32, 64, Bilinear(64, 64), layers=1),
+        LuongEncoder(len(task.source), 32, hidden, layers=1, pad=PAD),
+        LuongDecoder(len(task.target), 32, hidden, Bilinear(hidden, hidden), layers=1),
     )
 
 

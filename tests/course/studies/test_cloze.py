@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attention_course.studies import cloze, recorded
+from attention_course.studies import cloze
 from attention_course.tasks import Cloze
 
 
@@ -43,13 +43,6 @@ def test_readers_are_equal_but_in_what_they_attend_with(reader):
         assert torch.equal(built.state_dict()[name], tensor)
 
 
-def test_an_unknown_reader_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"reader must be one of 'attention sum', 'att.*, not 'sum'"
-    ):
-        cloze.build("sum", cloze.lists_task())
-
-
 def test_a_run_is_measured_as_it_is_recorded(monkeypatch):
     task = cloze.lists_task()
     few = Cloze(
@@ -87,25 +80,3 @@ def test_no_territory_of_the_test_pairs_is_asked_about_in_training():
         for questions in (task.training_questions, task.test_questions)
     ]
     assert not set.intersection(*answers)
-
-
-def test_the_three_readers_have_three_seeds_at_every_rate():
-    settings = cloze.settings()
-    for reader in cloze.READERS:
-        for setting in [
-            *(
-                {"task": "lists", "steps": 1200, "learning_rate": r}
-                for r in cloze.RATES
-            ),
-            {"task": "pairs", "steps": 400, "learning_rate": 0.02},
-        ]:
-            same = {**setting, "reader": reader}.items()
-            seeds = [one["seed"] for one in settings if same <= one.items()]
-            assert sorted(seeds) == [0, 1, 2]
-
-
-def test_every_run_has_a_figure_for_each_length():
-    for run in recorded("cloze"):
-        assert len(run["test"]) == (len(cloze.LENGTHS) if run["task"] == "lists" else 1)
-        assert len(run["validation"]) == run["steps"] / 50
-        assert all(0 <= one <= 1 for one in (*run["test"], *run["validation"]))

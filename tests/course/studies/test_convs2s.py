@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attention_course.studies import convs2s
-from attention_course.tasks import TranslationTask, luong_general, short_numbers
+from attention_course.tasks import TranslationTask
 from companion.layers import GatedConvolution, WeightNormLinear
 from companion.models import ConvS2S
 
@@ -43,15 +43,6 @@ def test_with_all_layers_attending_it_is_the_model_of_the_package():
     model = built()
     model.load_state_dict(whole.state_dict())
     torch.testing.assert_close(model(SOURCE, TARGET), whole(SOURCE, TARGET))
-
-
-def test_luongs_model_of_64_dimensions_has_the_parts_of_that_of_chapter_5():
-    task = short_numbers()
-    expected = luong_general(task).state_dict()
-    found = convs2s.luong(task, 64).state_dict()
-    assert {name: x.shape for name, x in found.items()} == {
-        name: x.shape for name, x in expected.items()
-    }
 
 
 def test_without_the_root_a_block_is_larger_by_it():

@@ -6,9 +6,7 @@ import torch
 from attention_course.data.docstrings import Document
 from attention_course.studies import document
 from attention_course.studies.document import (
-    LENGTHS,
     MODELS,
-    RATES,
     TYPES,
     build,
     compose,
@@ -77,26 +75,6 @@ def test_a_seed_decides_the_initial_weights(model):
     assert not torch.equal(first, other)
 
 
-def test_an_unknown_model_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"model must be one of 'HN-ATT', .*, not 'HAN'"
-    ):
-        build("HAN", 60)
-
-
-@pytest.mark.parametrize(
-    ("sentences", "counts"),
-    [("short", [3000, 400, 500, 500]), ("long", [3000, 300, 300, 150])],
-)
-def test_the_sets_have_their_sizes(monkeypatch, sentences, counts):
-    monkeypatch.setattr(document, "sources", lambda: (SOURCE, SOURCE, SOURCE))
-    document.splits.cache_clear()
-    sets = document.splits(1, sentences)
-    document.splits.cache_clear()
-    assert [len(one) for one in sets] == counts
-    assert [len(one[0].texts) for one in sets] == [LENGTHS[0]] * 3 + [LENGTHS[1]]
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_a_run_is_measured_as_it_is_recorded(monkeypatch, model):
     few = [compose(SOURCE, count, 4, 1, seed=0) for count in (400, 3, 2, 2)]
@@ -106,23 +84,3 @@ def test_a_run_is_measured_as_it_is_recorded(monkeypatch, model):
     assert set(found) == {"validation", "test", "long"}
     assert len(found["validation"]) == 1
     assert found == document.measure(model, **setting, seed=3)
-
-
-def test_every_model_has_every_rate_and_the_hardest_question_three_seeds():
-    settings = document.settings()
-    for model in MODELS[:4]:
-        rates = [
-            one["learning_rate"]
-            for one in settings
-            if (one["model"], one["sentences"], one["distance"]) == (model, "short", 2)
-        ]
-        assert sorted(rates) == list(RATES)
-    long = [one for one in settings if one["sentences"] == "long"]
-    for model, steps, rates in [
-        *((model, 400, [0.02]) for model in document.ORDERED),
-        ("flat attention", 250, document.LONG_RATES),
-    ]:
-        for rate in rates:
-            same = {"model": model, "steps": steps, "learning_rate": rate}
-            seeds = [one["seed"] for one in long if same.items() <= one.items()]
-            assert sorted(seeds) == [0, 1, 2]

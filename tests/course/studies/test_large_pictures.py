@@ -15,15 +15,6 @@ from attention_course.studies.large_pictures import (
 RUNS = [pytest.param(*one, id=f"{one[0]}, {one[1]}") for one in study.ENCODED]
 
 
-def test_every_method_has_three_seeds_at_every_rate():
-    found = [tuple(setting.values()) for setting in study.settings()]
-    assert {method for method, *_ in found} == set(study.METHODS)
-    expected = {
-        (*x, y, z) for x in study.ENCODED for y in study.RATES for z in range(3)
-    }
-    assert set(found) == expected
-
-
 def test_no_image_of_a_digit_is_in_two_sets():
     images = []
     for part in ("training", "validation", "test"):
@@ -118,15 +109,6 @@ def test_the_exact_likelihood_is_the_sum_over_regions():
     each = [model.output(model.encoder(region)).softmax(-1) for region in regions[0]]
     expected = sum(weight * one for weight, one in zip(alpha, each, strict=True))
     torch.testing.assert_close(model(regions)[0][0].exp(), expected)
-
-
-def test_a_method_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"must be one of 'soft', .*, not 'loud'"):
-        RegionReader("loud", 4)
-    with pytest.raises(ValueError, match="encoded"):
-        RegionReader("soft", 0)
-    with pytest.raises(ValueError, match="'training', 'validation', 'test'"):
-        pictures("tests")
 
 
 @pytest.mark.parametrize(("method", "encoded"), RUNS)

@@ -5,17 +5,9 @@ import math
 import pytest
 import torch
 
-from attention_course.studies import longer_texts, recorded
+from attention_course.studies import longer_texts
 from companion.attention import ALiBi, CausalAttention, Rotary
 from companion.layers.positional_encoding import NoPositionalEncoding
-
-
-def test_the_spans_cover_the_texts_without_a_gap():
-    ends = [end for _, end in longer_texts.SPANS]
-    assert [first for first, _ in longer_texts.SPANS] == [0, *ends[:-1]]
-    assert ends[-1] == longer_texts.LONGEST
-    (length,) = {run["length"] for run in recorded("longer_texts")}
-    assert length in ends
 
 
 def test_no_article_of_the_test_is_read_in_training():

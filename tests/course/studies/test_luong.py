@@ -12,12 +12,6 @@ from attention_course.tasks import (
 )
 
 
-def test_every_setting_has_three_seeds():
-    found = [tuple(setting.values()) for setting in luong.settings()]
-    assert {seed for *_, seed in found} == {0, 1, 2}
-    assert 3 * len({tuple(setting) for *setting, _ in found}) == len(found)
-
-
 def few(task):
     """The task with a few pairs of each set, and all words."""
     return TranslationTask(
