@@ -1,7 +1,6 @@
 """What causal attention keeps between two calls: the keys and values so far, or fewer of them."""
 
-import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +15,14 @@ class KeysAndValues(NamedTuple):
 
 
 class KVCache(KeysAndValues):
-    """The keys and values of the tokens so far, to which the next tokens attend."""
+    """The keys and values of the tokens so far, to which the next tokens attend.
+
+    Example:
+        >>> past = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
+        >>> longer = past.extended(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
+        >>> longer.key.shape, past.key.shape
+        (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 3, 4]))
+    """
 
     _buffer: "_Buffer | None" = None  # map_state returns a cache without one
 
@@ -28,8 +34,66 @@ class KVCache(KeysAndValues):
     def extended(
         self, key: Float[Tensor, "b *h m d"], value: Float[Tensor, "b *h m v"]
     ) -> "KVCache":
-        """The cache with m more positions, see :func:`extend_cache`."""
-        return extend_cache(self, key, value)
+        """The cache with m more positions behind its own; this one stays valid.
+
+        Still, the tokens so far are not copied at every step: where no gradient is
+        needed, memory is allocated ahead, and the first cache to be continued writes
+        behind its own positions, which no other cache contains.
+        """
+        if not self.seen:
+            return KVCache(key, value)
+        alone = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        buffer = self._buffer
+        if alone or buffer is None or not buffer.accepts(key, value):
+            longer = KVCache(
+                torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+            )
+            if not alone:
+                # A beam search reorders after every step, so memory ahead would be wasted.
+                longer._buffer = _Buffer(longer)
+            return longer
+        new = key.shape[-2]
+        if not buffer.claim(self.seen, new):
+            buffer = _Buffer(self, room=self.seen + new)
+            buffer.claim(self.seen, new)
+        return buffer.write(self.seen, key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle has the tensors, without the memory behind them."""
+        return KVCache, (self.key.clone(), self.value.clone())
+
+
+class _Buffer:
+    """Memory for the caches of one sequence, each of which has its first positions."""
+
+    def __init__(self, cache: KVCache, room: int = 0):
+        self.key, self.value = (_with_room(x, room) for x in cache)
+        self.claims: dict[int, object] = {}  # who continues the first positions
+
+    def accepts(self, key: Tensor, value: Tensor) -> bool:
+        """Whether these may be written here: all else raises or is promoted by ``torch.cat``."""
+        return (
+            _differ_in_length_only(key, self.key)
+            and _differ_in_length_only(value, self.value)
+            and key.shape[-2] == value.shape[-2]
+            and self.key.shape[-2] == self.value.shape[-2]
+            and self.key.is_inference() == torch.is_inference_mode_enabled()
+        )
+
+    def claim(self, start: int, new: int) -> bool:
+        """Reserve new positions behind the first, if they fit and no thread was sooner."""
+        claim, fits = object(), start + new <= self.key.shape[-2]
+        return fits and self.claims.setdefault(start, claim) is claim
+
+    def write(self, start: int, key: Tensor, value: Tensor) -> KVCache:
+        """Write the claimed positions, and return the cache that ends with them."""
+        end = start + key.shape[-2]
+        # What a cache contains never changes, so gradients need not know of this writing.
+        self.key.data[..., start:end, :] = key
+        self.value.data[..., start:end, :] = value
+        cache = KVCache(self.key[..., :end, :], self.value[..., :end, :])
+        cache._buffer = self
+        return cache
 
 
 class WindowCache(NamedTuple):
@@ -63,89 +127,6 @@ class WindowCache(NamedTuple):
         return WindowCache(
             _ends(self.key, first, last), _ends(self.value, first, last), self.seen
         )
-
-
-def extend_cache(
-    past: KVCache, key: Float[Tensor, "b *h m d"], value: Float[Tensor, "b *h m v"]
-) -> KVCache:
-    """A cache with the keys and values of ``m`` more positions behind those of ``past``.
-
-    The old cache stays valid. Still, the tokens so far are not copied at every step: where
-    no gradient is needed, memory is allocated ahead, and the newest cache writes behind
-    its own positions, which no other cache contains, in whatever thread.
-
-    Args:
-        past: the keys ``(b, *h, n, d)`` and values ``(b, *h, n, v)`` so far; n may be 0.
-        key, value: those of the m positions that follow.
-
-    Example:
-        >>> past = KVCache(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
-        >>> longer = extend_cache(past, torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
-        >>> longer.key.shape, past.key.shape
-        (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 3, 4]))
-    """
-    length, new = past.key.shape[-2], key.shape[-2]
-    if not length:
-        return KVCache(key, value)
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
-        return _concatenate(past, key, value)
-    buffer = past._buffer
-    if buffer is None or not buffer.accepts(key, value):
-        # A beam search reorders after every step, so memory ahead would be wasted.
-        longer = _concatenate(past, key, value)
-        longer._buffer = _Buffer(longer)
-        return longer
-    if not buffer.claim(length, new):
-        buffer = _Buffer(past, room=length + new)
-        buffer.claim(length, new)
-    return buffer.write(length, key, value)
-
-
-def _concatenate(past: KVCache, key: Tensor, value: Tensor) -> KVCache:
-    return KVCache(torch.cat([past.key, key], -2), torch.cat([past.value, value], -2))
-
-
-_claims = threading.Lock()  # one for all buffers, so that each can be copied
-
-
-class _Buffer:
-    """Memory for the caches of one sequence, each of which has its first positions."""
-
-    def __init__(self, cache: KVCache, room: int = 0):
-        self.length = cache.key.shape[-2]
-        self.key, self.value = (_with_room(x, room) for x in cache)
-        # What a cache contains never changes, so its tensors do not count later writing:
-        # .data has a version counter of its own.
-        self.visible_key, self.visible_value = self.key.data, self.value.data
-
-    def accepts(self, key: Tensor, value: Tensor) -> bool:
-        """Whether these may be written here: all else raises or is promoted by ``torch.cat``."""
-        return (
-            _differ_in_length_only(key, self.key)
-            and _differ_in_length_only(value, self.value)
-            and key.shape[-2] == value.shape[-2]
-            and self.key.shape[-2] == self.value.shape[-2]
-            and self.key.is_inference() == torch.is_inference_mode_enabled()
-        )
-
-    def claim(self, length: int, new: int) -> bool:
-        """Reserve the positions behind a cache of this length, if they are free and fit."""
-        with _claims:
-            if length != self.length or length + new > self.key.shape[-2]:
-                return False
-            self.length += new
-            return True
-
-    def write(self, start: int, key: Tensor, value: Tensor) -> KVCache:
-        """Write the claimed positions, and return the cache that ends with them."""
-        end = start + key.shape[-2]
-        self.key[..., start:end, :] = key
-        self.value[..., start:end, :] = value
-        cache = KVCache(
-            self.visible_key[..., :end, :], self.visible_value[..., :end, :]
-        )
-        cache._buffer = self
-        return cache
 
 
 def _differ_in_length_only(x: Tensor, y: Tensor) -> bool:

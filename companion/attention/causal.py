@@ -4,7 +4,7 @@ from torch import Tensor
 
 from companion._checks import check_heads_divide, query_positions, score_shape
 from companion.attention import masks
-from companion.attention.functional import dot_product_attention
+from companion.attention.functional import fused_attention
 from companion.attention.prepared import Wrapper
 from companion.attention.sparse import PatternAttention
 from companion.attention.types import Mask, Positions
@@ -41,7 +41,7 @@ class CausalAttention(PatternAttention):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         if mask is None and position is None:
-            return dot_product_attention(query, key, value, causal=True)
+            return fused_attention(query, key, value, causal=True)
         return super()._context(query, key, value, mask, position)
 
     def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class CausalAttention(PatternAttention):
         heads, groups = query.shape[-3], key.shape[-3]
         check_heads_divide(heads, groups)
         rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)
-        context = dot_product_attention(rows, key, value)  # (*b, g, h/g, v)
+        context = fused_attention(rows, key, value)  # (*b, g, h/g, v)
         return context.flatten(-3, -2).unsqueeze(-2)
 
 

@@ -50,6 +50,18 @@ def dot_product_attention(
         torch.Size([2, 5, 8])
     """
     check_inputs(query, key, value, mask)
+    return fused_attention(query, key, value, mask, scale, causal)
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask = None,
+    scale: float | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """:func:`dot_product_attention` of inputs that were checked already."""
     check_same_features(query, key)
     if causal:
         return _causal(query, key, value, mask, scale)

@@ -10,7 +10,7 @@ from companion.attention.base import Attention, reset_uniform
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
-    dot_product_attention,
+    fused_attention,
 )
 from companion.attention.types import Mask, Positions
 
@@ -67,7 +67,7 @@ class ScaledDot(Dot):
     def _context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        return dot_product_attention(query, key, value, mask)
+        return fused_attention(query, key, value, mask)
 
 
 class Cosine(Attention):

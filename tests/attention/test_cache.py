@@ -1,10 +1,12 @@
+import copy
+import pickle
 import threading
 
 import pytest
 import torch
 
 from companion.attention import KVCache
-from companion.attention.cache import _Buffer, extend_cache
+from companion.attention.cache import _Buffer
 from companion.decoding import map_state
 
 
@@ -30,7 +32,7 @@ def mode(request):
 def test_every_cache_of_a_sequence_keeps_its_positions(steps):
     cache, length, caches = KVCache(*positions(0)), 0, []
     for new in steps:
-        cache, length = extend_cache(cache, *positions(new, length)), length + new
+        cache, length = cache.extended(*positions(new, length)), length + new
         caches.append((cache, length))
     assert all(contains(*each) for each in caches)
 
@@ -40,12 +42,12 @@ def test_every_cache_of_a_sequence_keeps_its_positions(steps):
 def test_continuations_of_one_cache_are_independent(shared):
     past = KVCache(*positions(0))
     for n in range(shared):
-        past = extend_cache(past, *positions(1, n))
+        past = past.extended(*positions(1, n))
     branches = []
     for branch in range(3):
         cache = past
         for n in range(5):
-            cache = extend_cache(cache, *positions(1, 100 * branch + n))
+            cache = cache.extended(*positions(1, 100 * branch + n))
         branches.append(cache)
     assert contains(past, shared)
     for branch, cache in enumerate(branches):
@@ -58,10 +60,10 @@ def test_continuations_of_one_cache_are_independent(shared):
 def test_a_reordered_cache_is_independent_of_its_origin():
     cache = KVCache(*positions(4))
     for n in range(4, 9):
-        cache = extend_cache(cache, *positions(1, n))
+        cache = cache.extended(*positions(1, n))
     reordered = map_state(lambda x: x[[1, 0]], cache)
     assert type(reordered) is KVCache
-    longer = [extend_cache(x, *positions(1, 9)) for x in (cache, reordered)]
+    longer = [x.extended(*positions(1, 9)) for x in (cache, reordered)]
     assert all(contains(x, 10) for x in longer)
     assert contains(cache, 9)
 
@@ -70,7 +72,7 @@ def addresses(steps):
     """Where the keys of each cache lie, from the third on."""
     cache, found = KVCache(*positions(64)), []
     for n in range(64, 64 + steps):
-        cache = extend_cache(cache, *positions(1, n))
+        cache = cache.extended(*positions(1, n))
         found.append(cache.key.data_ptr())
     return found[2:]
 
@@ -85,12 +87,12 @@ def test_a_cache_that_grew_without_gradients_continues_with_them():
     with torch.no_grad():
         cache = KVCache(*positions(2))
         for n in range(2, 6):
-            cache = extend_cache(cache, *positions(1, n))
+            cache = cache.extended(*positions(1, n))
     key, value = (x.clone().requires_grad_() for x in positions(1, 6))
-    longer = extend_cache(cache, key, value)
+    longer = cache.extended(key, value)
     product = (longer.key * longer.key).sum()
     with torch.no_grad():  # writes behind the cache, whose keys the gradient needs
-        assert contains(extend_cache(cache, *positions(1, 6)), 7)
+        assert contains(cache.extended(*positions(1, 6)), 7)
     product.backward()
     assert torch.equal(key.grad, 2 * key)
 
@@ -99,10 +101,10 @@ def test_a_cache_made_in_inference_mode_continues_outside():
     with torch.inference_mode():
         cache = KVCache(*positions(2))
         for n in range(2, 6):
-            cache = extend_cache(cache, *positions(1, n))
+            cache = cache.extended(*positions(1, n))
     with torch.no_grad():
         for n in range(6, 10):
-            cache = extend_cache(cache, *positions(1, n))
+            cache = cache.extended(*positions(1, n))
     assert contains(cache, 10)
 
 
@@ -110,19 +112,19 @@ def test_a_cache_made_in_inference_mode_continues_outside():
 def test_keys_of_another_batch_or_type_are_not_broadcast_or_rounded():
     cache = KVCache(*(x.float() for x in positions(2)))
     for n in range(2, 6):
-        cache = extend_cache(cache, *(x.float() for x in positions(1, n)))
+        cache = cache.extended(*(x.float() for x in positions(1, n)))
     third = torch.full((2, 4, 1, 3), 1 / 3, dtype=torch.float64)
-    longer = extend_cache(cache, third, torch.zeros(2, 4, 1, 5, dtype=torch.float64))
+    longer = cache.extended(third, torch.zeros(2, 4, 1, 5, dtype=torch.float64))
     assert (longer.key[:, :, -1] == 1 / 3).all()
     with pytest.raises(RuntimeError, match="Expected size 2 but got size 1"):
-        extend_cache(cache, *(x.float() for x in positions(1, 6, batch=1)))
+        cache.extended(*(x.float() for x in positions(1, 6, batch=1)))
 
 
 def grown(count):
     """A cache that has memory for more positions behind its own."""
     cache = KVCache(*positions(2))
     for n in range(2, count):
-        cache = extend_cache(cache, *positions(1, n))
+        cache = cache.extended(*positions(1, n))
     return cache
 
 
@@ -139,7 +141,7 @@ def test_threads_that_extend_one_cache_at_once_do_not_share_memory(monkeypatch):
 
     def extend(first):
         with torch.no_grad():
-            found[first] = extend_cache(past, *positions(1, first))
+            found[first] = past.extended(*positions(1, first))
 
     threads = [threading.Thread(target=extend, args=(n,)) for n in (100, 200)]
     for thread in threads:
@@ -165,7 +167,7 @@ def test_new_positions_are_never_broadcast(part, change):
     with pytest.raises(
         RuntimeError, match=r"Sizes of tensors|same number of dimensions"
     ):
-        extend_cache(grown(6), *new)
+        grown(6).extended(*new)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -174,10 +176,10 @@ def test_new_positions_are_never_broadcast(part, change):
 def test_new_positions_are_never_rounded(part):
     new = list(positions(1, 6))
     past = map_state(torch.Tensor.float, grown(6))
-    past = extend_cache(past, *(x.float() for x in positions(1, 6)))
+    past = past.extended(*(x.float() for x in positions(1, 6)))
     new[part] = torch.full_like(new[part], 1 / 3)
     new[1 - part] = new[1 - part].float()
-    longer = extend_cache(past, *new)
+    longer = past.extended(*new)
     assert longer[part].dtype == torch.float64
     assert (longer[part][:, :, -1] == 1 / 3).all()
 
@@ -186,5 +188,25 @@ def test_new_positions_are_never_rounded(part):
 @torch.no_grad()
 def test_fewer_values_than_keys_are_not_repeated():
     key, value = positions(2, 6)[0], positions(1, 6)[1]
-    longer = extend_cache(grown(6), key, value)
+    longer = grown(6).extended(key, value)
     assert (longer.key.shape[-2], longer.value.shape[-2]) == (8, 7)
+
+
+COPIES = {
+    "pickle": lambda cache: pickle.loads(pickle.dumps(cache)),
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+}
+
+
+@pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+def test_a_copy_is_its_tensors_and_continues_as_the_cache_does(duplicate):
+    cache = grown(6)
+    other = duplicate(cache)
+    assert type(other) is KVCache
+    assert all(x.untyped_storage().nbytes() == x.nbytes for x in other)
+    for n in range(6, 9):
+        cache, other = (x.extended(*positions(1, n)) for x in (cache, other))
+    assert contains(cache, 9)
+    assert contains(other, 9)
