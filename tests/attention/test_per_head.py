@@ -57,9 +57,17 @@ def inputs(*batch):
 
 
 @each
-@pytest.mark.parametrize("batch", [(), (2,)])
-@pytest.mark.parametrize("mask", [None, (7,), (5, 7), (1, 5, 7), (3, 1, 7), (3, 5, 7)])
-@pytest.mark.parametrize("position", [None, (5,), (1, 5), (3, 5)])
+@pytest.mark.parametrize(
+    ("batch", "mask", "position"),
+    [
+        ((), None, None),
+        ((2,), (7,), (5,)),
+        ((), (5, 7), (3, 5)),
+        ((2,), (1, 5, 7), None),
+        ((), (3, 1, 7), (1, 5)),
+        ((2,), (3, 5, 7), (3, 5)),
+    ],
+)
 def test_each_head_is_its_own_attention(name, batch, mask, position):
     attention, (query, source) = build(name), inputs(*batch)
     if mask is not None:

@@ -19,6 +19,8 @@ KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
 )].every(part => part.tabIndex === 0 || part.closest('details:not([open])') || (
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""
+# All that is folded.
+OPEN = "all => all.forEach(one => { one.open = true })"
 MATH_IS_SET = "() => !window.setAllFormulas || setAllFormulas().then(() => true)"
 # Before that, an image's height follows from its attributes, which can differ by a hundredth of a pixel.
 IMAGES_ARE_LOADED = """() => {
@@ -31,10 +33,20 @@ TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
     document.querySelector('.live-meaning')?.textContent.includes('in training')"""
 
 
+PIXEL = 1  # by which a layout may differ: a browser rounds
+
+
 def setup_source():
     """The code with which the setup cell of every notebook begins: that of chapter 1."""
     text = (ROOT / "book" / "01_seq2seq.md").read_text("utf-8")
     return re.search(r"#@title Setup\n.*?^    %pip .*?\n", text, re.DOTALL | re.M)[0]
+
+
+def boxes(parts):
+    """Where the parts of a page are, all measured at one moment."""
+    return parts.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().toJSON())"
+    )
 
 
 def stop_clock(page):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.book.conftest import KEYBOARD_REACHES_ALL, LIVE_IS_SHOWN, MATH_IS_SET
+from tests.book.conftest import KEYBOARD_REACHES_ALL, LIVE_IS_SHOWN, MATH_IS_SET, OPEN
 from tests.conftest import ROOT
 
 PAGES = sorted(
@@ -24,7 +24,6 @@ VISITS = [
     for index, name in enumerate(PAGES)
     for view in VIEWS
 ]
-OPEN = "all => all.forEach(one => { one.open = true })"
 VISIBLE_TEXT = """() => {
     const article = document.querySelector('article').cloneNode(true);
     article.querySelectorAll('pre, code, mjx-container, script, style').forEach(element => element.remove());

@@ -5,6 +5,7 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 
 from companion.visualization import explore, explore_many
+from tests.book.conftest import PIXEL, boxes
 
 TOKENS = ["one", "two"]
 WEIGHTS = {"first": torch.eye(2), "second": torch.tensor([[0.4, 0.6], [0.9, 0.1]])}
@@ -48,8 +49,9 @@ def test_one_map_of_each_explorer_is_shown_and_a_click_shows_another(page):
 
 
 def test_a_tab_opens_by_key_and_tabs_stand_side_by_side(page):
-    first, second = page.locator("summary").all()[:2]
-    assert first.bounding_box()["y"] == second.bounding_box()["y"]
+    second = page.locator("summary").nth(1)
+    left, right = boxes(page.locator("summary"))[:2]
+    assert left["y"] == pytest.approx(right["y"], abs=PIXEL)
     second.focus()
     page.keyboard.press("Enter")
     assert shown(page) == [1, 3, 4]
