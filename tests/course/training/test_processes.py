@@ -16,6 +16,8 @@ from attention_course.training.checkpoint import read
 from tests.course.training import together
 from tests.course.training.together import LAUNCH, ON_THE_CPU
 
+pytestmark = pytest.mark.slow
+
 
 def start(launcher, folder, *parts):
     program = [
