@@ -33,6 +33,7 @@ TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
     document.querySelector('.live-meaning')?.textContent.includes('in training')"""
 
 
+PATIENCE = 120_000  # milliseconds that a test waits, however slow the machine is
 PIXEL = 1  # by which a layout may differ: a browser rounds
 
 
@@ -103,6 +104,7 @@ def browser(chromium):
     from browser import launched
 
     with launched() as browser:
+        browser.on("context", lambda context: context.set_default_timeout(PATIENCE))
         yield browser
 
 
