@@ -76,7 +76,7 @@ class LocalWindow(Wrapper, ABC):
         window: |s − p_t| ≤ D,   0 ≤ s < S
 
     At most 2D + 1 keys are gathered and scored for each query, so the cost of a context
-    does not grow with the source. :meth:`weights` gives the same weights over the
+    does not grow with the source. ``weights`` gives the same weights over the
     whole source. Positions outside the source do not count, as in the paper. Where
     the window contains no position of the source, weights and context are zero.
 

@@ -52,7 +52,7 @@ def reverse(source: Int[Tensor, "b k"], pad: int | None = None) -> Int[Tensor, "
     """Each sentence from its last token to its first; the padding stays at the end.
 
     Args:
-        source, pad: as in :func:`source_mask`.
+        source, pad: as in :func:`~companion.layers.recurrent.source_mask`.
 
     Example:
         >>> reverse(torch.tensor([[5, 6, 7], [8, 9, 0]]), pad=0)

@@ -148,7 +148,7 @@ def explore(
     Pointing at, tapping or selecting a query shades the keys by its weights.
 
     Args:
-        weights, queries, keys: as of :func:`~companion.visualization.heatmap`.
+        weights, queries, keys: as of :func:`~companion.visualization.plots.heatmap`.
         title, row, hint: as of :func:`explore_many`.
 
     Example:
