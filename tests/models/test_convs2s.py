@@ -510,7 +510,7 @@ def test_the_context_keeps_the_variance_of_one_token_where_all_weights_are_equal
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"width": 4}, "width must be odd and at least 1, to have a centre, not 4"),
+        ({"width": 4}, "width must be odd, to have a centre, but is 4"),
         ({"width": 0}, "width must be at least 1, not 0"),
         ({"layers": 0}, "layers must be at least 1, not 0"),
         ({"sum_scale": 0.0}, r"sum_scale must be finite and above 0, not 0\.0"),
