@@ -20,6 +20,8 @@ from companion.attention.pooling import mean_pooling
 from companion.layers.embedding import Embedding
 from companion.models.text_classifier import SentenceStates, WordEncoder
 
+Pair = tuple[SentenceStates, SentenceStates]
+
 
 def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:
     """ABCNN's attention matrix: the similarity of the words of two sentences.
@@ -93,32 +95,26 @@ class BCNN(nn.Module):
         """The convolution's input, its feature maps concatenated: here words alone."""
         return left.states, right.states
 
-    def convolve(
-        self, left: SentenceStates, right: SentenceStates
-    ) -> tuple[SentenceStates, SentenceStates]:
+    def convolve(self, left: SentenceStates, right: SentenceStates) -> Pair:
         """The phrases of ``width`` words: ``width − 1`` more than a sentence has words."""
         check_sides(left, right, self.size)
         check_padding(left.mask, "the left side")
         check_padding(right.mask, "the right side")
         left, right = _without_padding(*left), _without_padding(*right)
+        before = (self.width - 1, 0)
+        masks = (functional.pad(x.mask, before, value=True) for x in (left, right))
         first, second = (
-            torch.tanh(self.convolution(x.mT).mT) for x in self.stack(left, right)
+            _without_padding(torch.tanh(self.convolution(x.mT).mT), mask)
+            for x, mask in zip(self.stack(left, right), masks, strict=True)
         )  # (b, m + w − 1, channels) and (b, n + w − 1, channels)
-        return (
-            _without_padding(first, self._phrase_mask(left.mask)),
-            _without_padding(second, self._phrase_mask(right.mask)),
-        )
+        return first, second
 
-    def pool(
-        self, left: SentenceStates, right: SentenceStates
-    ) -> tuple[SentenceStates, SentenceStates]:
+    def pool(self, left: SentenceStates, right: SentenceStates) -> Pair:
         """From phrases back to one vector a word: here the mean of each window."""
         mean = 1 / self.width
         return self.window_sums(left, mean), self.window_sums(right, mean)
 
-    def forward(
-        self, left: SentenceStates, right: SentenceStates
-    ) -> tuple[SentenceStates, SentenceStates]:
+    def forward(self, left: SentenceStates, right: SentenceStates) -> Pair:
         """Convolve and pool: sentences as long as before, of ``channels`` features."""
         return self.pool(*self.convolve(left, right))
 
@@ -129,9 +125,6 @@ class BCNN(nn.Module):
         weighted = phrases.states * weights  # (b, n + w − 1, channels)
         sums = weighted.unfold(1, self.width, 1).sum(-1)  # (b, n, channels)
         return _without_padding(sums, phrases.mask[:, self.width - 1 :])
-
-    def _phrase_mask(self, mask: Tensor) -> Tensor:
-        return functional.pad(mask, (self.width - 1, 0), value=True)
 
 
 class ABCNN1(BCNN):
@@ -215,9 +208,7 @@ class ABCNN2(BCNN):
         torch.Size([2, 4, 5])
     """
 
-    def pool(
-        self, left: SentenceStates, right: SentenceStates
-    ) -> tuple[SentenceStates, SentenceStates]:
+    def pool(self, left: SentenceStates, right: SentenceStates) -> Pair:
         """The sum of each window of phrases, each weighted by its match."""
         scores = match_scores(left, right)
         rows, columns = scores.sum(2, keepdim=True), scores.mT.sum(2, keepdim=True)
@@ -319,10 +310,7 @@ class PairClassifier(nn.Module):
     ) -> Float[Tensor, "b c"]:
         """The logits of the classes of each pair."""
         check_pairs("left", left, "right sentences", right)
-        sides = (
-            SentenceStates(*self.encoder(left)),
-            SentenceStates(*self.encoder(right)),
-        )
+        sides = self.encoder(left), self.encoder(right)
         features = [_comparison(*sides)]
         for block in self.blocks:
             sides = block(*sides)

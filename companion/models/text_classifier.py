@@ -48,12 +48,10 @@ class WordEncoder(nn.Module):
         super().__init__()
         self.embedding = embedding(vocabulary_size, size, pad)
 
-    def forward(
-        self, tokens: Int[Tensor, "b n"]
-    ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
+    def forward(self, tokens: Int[Tensor, "b n"]) -> SentenceStates:
         """The word vectors of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
-        return self.embedding(tokens), mask
+        return SentenceStates(self.embedding(tokens), mask)
 
 
 class GRUEncoder(nn.Module):
@@ -83,12 +81,11 @@ class GRUEncoder(nn.Module):
         self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.rnn = nn.GRU(embedding_size, size, batch_first=True)
 
-    def forward(
-        self, tokens: Int[Tensor, "b n"]
-    ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
+    def forward(self, tokens: Int[Tensor, "b n"]) -> SentenceStates:
         """The hidden states of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
-        return run_packed(self.rnn, self.embedding(tokens), mask)[0], mask
+        states, _ = run_packed(self.rnn, self.embedding(tokens), mask)
+        return SentenceStates(states, mask)
 
 
 class SelfAttentionEncoder(nn.Module):
@@ -137,14 +134,13 @@ class SelfAttentionEncoder(nn.Module):
         self.position = nn.Identity() if position is None else position
         self.attention = MultiHeadAttention(size, heads)
 
-    def forward(
-        self, tokens: Int[Tensor, "b n"]
-    ) -> tuple[Float[Tensor, "b n d"], Bool[Tensor, "b n"]]:
+    def forward(self, tokens: Int[Tensor, "b n"]) -> SentenceStates:
         """The states of each text, and the mask of its words."""
         mask = source_mask(tokens, self.embedding.padding_idx)
         words = self.position(self.embedding(tokens))
         key, value = self.attention.project(words)
-        return self.attention(words, key, value, mask[:, None]), mask
+        states = self.attention(words, key, value, mask[:, None])
+        return SentenceStates(states, mask)
 
 
 class Classifier(nn.Module):

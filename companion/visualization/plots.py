@@ -1,6 +1,6 @@
 """Attention weights as heat maps, and measurements as curves."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from textwrap import fill
 from typing import Any
@@ -163,11 +163,8 @@ def curves(
         )
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    styles = _styles(runs)
-    lines = {name: _line(ax, x, values, styles[name]) for name, values in runs.items()}
-    ax.set(xlabel=xlabel, ylabel=ylabel, ylim=ylim)
-    _label_lines(ax, lines)
-    return ax
+    lines = {name: (x, values) for name, values in runs.items()}
+    return _lines(ax, lines, xlabel=xlabel, ylabel=ylabel, ylim=ylim)
 
 
 @mpl.rc_context(STYLE)
@@ -191,21 +188,13 @@ def learning_curves(
         raise ValueError(
             f"there is no learning curve to plot: of {len(runs)} models {empty} have no record"
         )
-    steps = {name: _steps(name, seeds) for name, seeds in runs.items()}
-    losses = {
-        name: _runs(
-            name,
-            [[record["held_out_loss"] for record in seed] for seed in seeds],
-            len(steps[name]),
-        )
-        for name, seeds in runs.items()
-    }
+    lines = {}
+    for name, seeds in runs.items():
+        steps = _steps(name, seeds)
+        losses = [[record["held_out_loss"] for record in seed] for seed in seeds]
+        lines[name] = (steps, _runs(name, losses, len(steps)))
     _, ax = plt.subplots(layout="constrained")
-    styles = _styles(runs)
-    lines = {name: _line(ax, steps[name], losses[name], styles[name]) for name in runs}
-    ax.set(xlabel="training steps", ylabel=ylabel, yscale="log")
-    _label_lines(ax, lines)
-    return ax
+    return _lines(ax, lines, xlabel="training steps", ylabel=ylabel, yscale="log")
 
 
 def _steps(name: str, seeds: Sequence[Any]) -> list[int]:
@@ -219,10 +208,18 @@ def _steps(name: str, seeds: Sequence[Any]) -> list[int]:
     return first
 
 
-def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A style for each name: that of the model, or else one that no model has."""
+def _lines(
+    ax: Axes, values: Mapping[str, tuple[Sequence[Any], np.ndarray]], **settings: Any
+) -> Axes:
+    """Each model's line, in its own style or one that no model has, with its name."""
     others = cycle(OTHERS)
-    return {name: MODELS.get(name) or next(others) for name in names}
+    lines = {
+        name: _line(ax, x, y, MODELS.get(name) or next(others))
+        for name, (x, y) in values.items()
+    }
+    ax.set(**settings)
+    _label_lines(ax, lines)
+    return ax
 
 
 def _line(
