@@ -198,14 +198,14 @@ def test_the_first_code_cell_is_the_setup_cell_of_all(path):
 
 
 @each_notebook
-def test_the_setup_cell_has_at_most_eight_imports(path):
+def test_the_setup_cell_has_at_most_nine_imports(path):
     setup = code_cells(path)[0].source.removeprefix(setup_source())
     imports = [
         node
         for node in ast.walk(ast.parse(setup))
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
-    assert 0 < len(imports) <= 8
+    assert 0 < len(imports) <= 9
     lists = [node.module for node in imports if isinstance(node, ast.ImportFrom)]
     assert len(set(lists)) == len(lists)
 
