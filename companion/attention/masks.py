@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from companion._checks import check_positive
@@ -30,6 +30,13 @@ class Rule(ABC):
     @abstractmethod
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         """``True`` where position ``i`` may attend to position ``j``."""
+
+
+class _OfSizes(Rule):
+    """A rule whose fields are sizes."""
+
+    def __post_init__(self) -> None:
+        check_positive(**vars(self))
 
 
 #: A :class:`Rule`, or any function with its arguments and result.
@@ -67,11 +74,8 @@ class anywhere(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class local(Rule):  # noqa: N801
+class local(_OfSizes):  # noqa: N801
     """Each position attends to its neighbours up to ``radius`` away: ``|i − j| ≤ radius``.
-
-    Args:
-        radius: the largest distance from a position to one that it attends to.
 
     Source: Su 2019.
 
@@ -85,19 +89,13 @@ class local(Rule):  # noqa: N801
     radius: int
     relative = True
 
-    def __post_init__(self) -> None:
-        check_positive(radius=self.radius)
-
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return abs(i - j) <= self.radius
 
 
 @dataclass(frozen=True)
-class sliding_window(Rule):  # noqa: N801
+class sliding_window(_OfSizes):  # noqa: N801
     """Each position attends to the last ``size`` positions: ``0 ≤ i − j < size``.
-
-    Args:
-        size: the number of positions, the query's own included.
 
     Source: Beltagy et al. 2020, section 3.1, to one side.
 
@@ -109,19 +107,13 @@ class sliding_window(Rule):  # noqa: N801
     size: int
     relative = True
 
-    def __post_init__(self) -> None:
-        check_positive(size=self.size)
-
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return (j <= i) & (i - j < self.size)
 
 
 @dataclass(frozen=True)
-class first_positions(Rule):  # noqa: N801
+class first_positions(_OfSizes):  # noqa: N801
     """Each position attends to the first ``count`` positions: ``j < count``.
-
-    Args:
-        count: the number of positions.
 
     Source: Xiao et al. 2024, section 3.2: attention sinks.
 
@@ -132,19 +124,13 @@ class first_positions(Rule):  # noqa: N801
 
     count: int
 
-    def __post_init__(self) -> None:
-        check_positive(count=self.count)
-
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return j < self.count
 
 
 @dataclass(frozen=True)
-class atrous(Rule):  # noqa: N801
+class atrous(_OfSizes):  # noqa: N801
     """Each position attends to every ``rate``-th position: ``(i − j) mod rate = 0``.
-
-    Args:
-        rate: the distance between neighbouring positions that i attends to.
 
     Source: Su 2019.
 
@@ -156,48 +142,34 @@ class atrous(Rule):  # noqa: N801
     rate: int
     relative = True
 
-    def __post_init__(self) -> None:
-        check_positive(rate=self.rate)
-
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return (i - j) % self.rate == 0
 
 
 @dataclass(frozen=True)
-class same_block(Rule):  # noqa: N801
-    """Each position attends to the positions of its block: ``⌊i / size⌋ = ⌊j / size⌋``.
-
-    Args:
-        size: the number of positions in a block.
-    """
+class same_block(_OfSizes):  # noqa: N801
+    """Each position attends to the positions of its block: ``⌊i / size⌋ = ⌊j / size⌋``."""
 
     size: int
-
-    def __post_init__(self) -> None:
-        check_positive(size=self.size)
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         return i // self.size == j // self.size
 
 
 @dataclass(frozen=True)
-class block_ends(Rule):  # noqa: N801
+class block_ends(_OfSizes):  # noqa: N801
     """Each position attends to the last ``count`` positions of each block.
 
     ::
 
         j mod size ≥ size − count
-
-    Args:
-        size: the number of positions in a block.
-        count: how many positions at the end of a block are attended to.
     """
 
     size: int
     count: int = 1
 
     def __post_init__(self) -> None:
-        check_positive(size=self.size, count=self.count)
+        super().__post_init__()
         if self.count > self.size:
             raise ValueError(
                 f"a block of {self.size} positions has no last {self.count}"
@@ -263,9 +235,6 @@ class difference(Combination):  # noqa: N801
 def strided_local(stride: int) -> Rule:
     """The first half of :func:`strided`: the position itself and the ``stride`` before it.
 
-    Args:
-        stride: how many positions before i it attends to; the paper's l.
-
     Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     Deviation: the authors' code attends to one position fewer, which A⁽²⁾ contains; the
     union is the same.
@@ -276,10 +245,6 @@ def strided_local(stride: int) -> Rule:
 
 def strided_atrous(stride: int) -> Rule:
     """The second half of :func:`strided`: every ``stride``-th position, counted backwards.
-
-    Args:
-        stride: the distance between neighbouring positions that i attends to; the
-            paper's l.
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
@@ -294,12 +259,8 @@ def strided(stride: int) -> Rule:
 
         j ≤ i and (i − j ≤ stride or (i − j) mod stride = 0)
 
-    Args:
-        stride: the number of nearest positions, and the distance between the others; the
-            paper's l.
-
     Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
-    :func:`strided_local` and :func:`strided_atrous`.
+    :func:`strided_local` and :func:`strided_atrous`; the stride is l.
 
     Example:
         >>> dense(strided(2), 6)[-1].int()
@@ -312,9 +273,6 @@ def strided(stride: int) -> Rule:
 def fixed_block(stride: int) -> Rule:
     """The first half of :func:`fixed`: the block of ``stride`` positions, up to i.
 
-    Args:
-        stride: the size of a block; the paper's l.
-
     Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     """
     return intersection(causal(), same_block(stride))
@@ -322,11 +280,6 @@ def fixed_block(stride: int) -> Rule:
 
 def fixed_summary(stride: int, expressive: int = 1) -> Rule:
     """The second half of :func:`fixed`: the last ``expressive`` positions of each block.
-
-    Args:
-        stride: the size of a block; the paper's l.
-        expressive: how many positions at the end of a block all later positions attend
-            to; the paper's c.
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
@@ -340,13 +293,8 @@ def fixed(stride: int, expressive: int = 1) -> Rule:
 
         j ≤ i and (⌊j / stride⌋ = ⌊i / stride⌋ or j mod stride ≥ stride − expressive)
 
-    Args:
-        stride: the size of a block.
-        expressive: how many positions at the end of a block all later positions attend
-            to; the paper's c.
-
     Source: Child et al. 2019, section 4.3: the union of A⁽¹⁾ and A⁽²⁾, which are
-    :func:`fixed_block` and :func:`fixed_summary`.
+    :func:`fixed_block` and :func:`fixed_summary`; the stride is l, and ``expressive`` c.
 
     Example:
         >>> dense(fixed(3), 6)[-1].int()
@@ -363,10 +311,6 @@ def sink_window(window: int, sinks: int) -> Rule:
     ::
 
         j ≤ i and (i − j < window or j < sinks)
-
-    Args:
-        window: the number of last positions, the query's own included.
-        sinks: the number of first positions.
 
     Source: Xiao et al. 2024, section 3.2.
 
@@ -410,14 +354,9 @@ def dense(
 
 
 def visible_keys(
-    rule: RuleFunction, query_position: Tensor, keys: int
+    rule: RuleFunction, query_position: Int[Tensor, "*b q"], keys: int
 ) -> Bool[Tensor, "*b q k"]:
     """The rule as a mask for queries at any positions and the keys 0, 1, …, keys − 1.
-
-    Args:
-        rule: which positions may attend to which.
-        query_position: the positions of the queries, integers ``(*b, q)``.
-        keys: the number of keys.
 
     Example:
         >>> visible_keys(causal(), torch.tensor([0, 2]), 4).int()
@@ -434,14 +373,7 @@ def with_mask(
     query_position: Tensor,
     shape: Sequence[int],
 ) -> Bool[Tensor, "..."]:
-    """The rule and a mask as one mask for scores of this shape.
-
-    Args:
-        rule: which positions may attend to which.
-        mask: true where a query may attend to a key, of any shape that
-            :class:`~companion.attention.base.Attention` takes; or none.
-        query_position: the positions of the queries, integers ``(*b, q)``.
-        shape: of the scores, ``(*b, q, k)``.
+    """The rule and a mask as one mask for scores of a shape ``(*b, q, k)``.
 
     Example:
         >>> with_mask(causal(), torch.tensor([False, True]), torch.arange(2), (1, 2, 2)).int()

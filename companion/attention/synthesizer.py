@@ -48,15 +48,11 @@ class Synthesizer(Attention, ABC):
         self.heads = heads
 
     @abstractmethod
-    def synthesize(
-        self,
-        query: Float[Tensor, "*b q d"],
-        query_position: Positions,
-        keys: int,
-    ) -> Float[Tensor, "... q k"]:
-        """The scores of the positions 0 to ``keys`` − 1, without a batch if it has no effect.
+    def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
+        """The scores ``(…, q, k)`` of the first ``keys`` positions.
 
-        Without ``query_position``, the queries are the last of these positions.
+        They have no batch if it has no effect. Without a position, the queries are the
+        last of these positions.
         """
 
     def score(
@@ -110,12 +106,7 @@ class DenseSynthesizer(Synthesizer):
         self.hidden = HeadLinear(size, size, heads)
         self.output = HeadLinear(size, max_length, heads)
 
-    def synthesize(
-        self,
-        query: Float[Tensor, "*b q d"],
-        query_position: Positions,
-        keys: int,
-    ) -> Float[Tensor, "*b q k"]:
+    def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
         """Two layers on each query."""
         return self.output(self.hidden(query).relu(), keys)
 
@@ -153,12 +144,7 @@ class FactorizedDense(Synthesizer):
         self.A = HeadLinear(size, a, heads)
         self.B = HeadLinear(size, b, heads)
 
-    def synthesize(
-        self,
-        query: Float[Tensor, "*b q d"],
-        query_position: Positions,
-        keys: int,
-    ) -> Float[Tensor, "*b q k"]:
+    def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
         """Every product of an entry of A with one of B, row by row."""
         hidden = self.hidden(query).relu()
         columns = self.A(hidden)  # (*b, q, a)
@@ -250,14 +236,9 @@ class RandomSynthesizer(UnconditionalSynthesizer):
         """Initialise R again."""
         nn.init.normal_(self.R)
 
-    def synthesize(
-        self,
-        query: Float[Tensor, "*b q d"],
-        query_position: Positions,
-        keys: int,
-    ) -> Float[Tensor, "... q k"]:
+    def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
         """The queries' rows of R, and the keys' columns."""
-        return _rows(self.R, query, query_position, keys)[..., :keys]
+        return _rows(self.R, query, position, keys)[..., :keys]
 
 
 class FixedRandom(RandomSynthesizer):
@@ -318,14 +299,9 @@ class FactorizedRandom(UnconditionalSynthesizer):
         for factor in (self.R_1, self.R_2):
             factor.normal_().mul_(factor.shape[-1] ** -0.25)
 
-    def synthesize(
-        self,
-        query: Float[Tensor, "*b q d"],
-        query_position: Positions,
-        keys: int,
-    ) -> Float[Tensor, "... q k"]:
+    def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
         """The product of the queries' rows of R_1 with the keys' rows of R_2."""
-        return _rows(self.R_1, query, query_position, keys) @ self.R_2[..., :keys, :].mT
+        return _rows(self.R_1, query, position, keys) @ self.R_2[..., :keys, :].mT
 
 
 class Mixture(Attention):
