@@ -72,9 +72,8 @@ def linear_attention(
         c_i = φ(q_i)ᵀ S / φ(q_i)ᵀ z,   S = Σ_j φ(k_j) v_jᵀ,   z = Σ_j φ(k_j)
 
     Args:
-        query, key: features φ(q) and φ(k), none of them negative. A key of zeros does not
-            count, and without any other the context is zero.
-        value: the values.
+        query, key: features φ(q) and φ(k), none of them negative, as in all functions
+            here. A key of zeros does not count, and without any other the context is zero.
 
     Source: Katharopoulos et al. 2020, equation (5).
 
@@ -96,10 +95,6 @@ def parallel_linear_attention(
     ::
 
         c_i = Σ_(j ≤ i) (φ(q_i)ᵀ φ(k_j)) v_j / Σ_(j ≤ i) φ(q_i)ᵀ φ(k_j)
-
-    Args:
-        query, key: features φ(q) and φ(k), none of them negative.
-        value: the values.
 
     Source: Katharopoulos et al. 2020, equation (8).
 
@@ -125,13 +120,8 @@ def recurrent_linear_attention(
 
         S_i = S_(i−1) + φ(k_i) v_iᵀ,   z_i = z_(i−1) + φ(k_i),   c_i = φ(q_i)ᵀ S_i / φ(q_i)ᵀ z_i
 
-    Args:
-        query, key: features φ(q) and φ(k), none of them negative.
-        value: the values.
-        S, z: the sums over earlier positions, zero by default.
-
-    Returns:
-        The contexts, and the sums after the last position.
+    S and z are the sums over earlier positions, zero by default. What is returned are the
+    contexts, and the sums after the last position.
 
     Source: Katharopoulos et al. 2020, equations (16) to (20).
 
@@ -141,7 +131,7 @@ def recurrent_linear_attention(
         >>> contexts.shape, S.shape
         (torch.Size([1, 5, 8]), torch.Size([1, 8, 8]))
     """
-    S, z = _sums(key, value, S, z)
+    S, z = _sums(query, key, value, S, z)
     contexts = [value[..., :0, :]]
     for i in range(query.shape[-2]):
         q, k, v = (x[..., i : i + 1, :] for x in (query, key, value))  # (*b, 1, …)
@@ -167,15 +157,8 @@ def chunked_linear_attention(
     where S_before is the sum over all earlier chunks. Time grows with n · chunk, and all
     chunks are computed at once.
 
-    Args:
-        query, key: features φ(q) and φ(k), none of them negative. An axis of the batch may
-            have size 1 for keys and values, which several queries then share.
-        value: the values.
-        chunk: the number of positions in a chunk.
-        S, z: the sums over earlier positions, zero by default.
-
-    Returns:
-        The contexts, and the sums after the last position.
+    S and z, and what is returned, are as in :func:`recurrent_linear_attention`. An axis of
+    the batch may have size 1 for keys and values, which several queries then share.
 
     Source: Hua et al. 2022 (FLASH), *mixed chunk attention*, of which this is the linear
     part; Yang et al. 2024 (gated linear attention), *chunkwise parallel form*.
@@ -187,7 +170,7 @@ def chunked_linear_attention(
         True
     """
     check_positive(chunk=chunk)
-    S, z = _sums(key, value, S, z)
+    S, z = _sums(query, key, value, S, z)
     length = query.shape[-2]
     q, k, v = (_chunks(x, chunk) for x in (query, key, value))  # (*b, t, c, …)
     sums_S = torch.cat([S.unsqueeze(-3), k.mT @ v], -3).cumsum(-3)  # (*b, t + 1, d, v)
@@ -200,9 +183,15 @@ def chunked_linear_attention(
 
 
 def _sums(
-    key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The sums over earlier positions, zero where there are none."""
+    lengths = [x.shape[-2] for x in (query, key, value)]
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            "each position needs a query, a key and a value, but there are "
+            f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
+        )
     *batch, _, size = key.shape
     S = key.new_zeros(*batch, size, value.shape[-1]) if S is None else S
     z = key.new_zeros(*batch, size) if z is None else z
@@ -372,7 +361,8 @@ class CausalLinearAttention(LinearAttention):
         self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
     ) -> Any:
         """Sums over no position."""
-        S, z = _sums(self._features(key[..., :0, :]), value, None, None)
+        key, value = self._features(key[..., :0, :]), value[..., :0, :]
+        S, z = _sums(key, key, value, None, None)
         seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
         return LinearState(S, z, seen)
 

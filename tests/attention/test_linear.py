@@ -260,3 +260,18 @@ def test_no_further_position_leaves_the_sums_as_they_are():
 def test_more_queries_than_keys_are_an_error():
     with pytest.raises(ValueError, match="5 queries cannot be the last positions of 3"):
         CausalLinearAttention()(torch.zeros(1, 5, 4), *2 * [torch.zeros(1, 3, 4)])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shorter", [0, 1, 2])
+@pytest.mark.parametrize(
+    "compute", [recurrent_linear_attention, chunked_linear_attention]
+)
+def test_unequal_numbers_of_queries_keys_and_values_are_an_error(shorter, compute):
+    x = torch.rand(1, 5, 4)
+    inputs = [x[:, :4] if i == shorter else x for i in range(3)]
+    with pytest.raises(ValueError, match=r"each position needs .* 4"):
+        compute(*inputs)
+    attention = CausalLinearAttention()
+    with pytest.raises(ValueError, match="not of the same positions of one batch"):
+        attention.extend(*inputs, attention.start(x, x))
