@@ -467,6 +467,17 @@ def _in_vmap(x: Tensor) -> bool:
     return False
 
 
+def check_same_position(seen: list[int | Tensor]) -> None:
+    """Refuse layers' states after different numbers of positions, where they can be read."""
+    known = [x for x in map(torch.as_tensor, seen) if readable(x)]
+    counts = {count for x in known for count in x.flatten().tolist()}
+    if len(counts) > 1:
+        raise ValueError(
+            f"the states of the layers are after {sorted(counts)} positions: they must be "
+            f"of one text"
+        )
+
+
 def functorch_is_active() -> bool:
     """Whether a ``torch.func`` transform is active."""
     return torch._C._are_functorch_transforms_active()

@@ -64,7 +64,8 @@ def beam_search(
         mask: which source positions hold tokens; used by the coverage penalty alone.
 
     Raises:
-        ValueError: there is a coverage penalty, but the model returns no weights.
+        ValueError: there is a coverage penalty, but the model returns no weights; or a
+            penalty is so large that scores would vanish or overflow.
         FloatingPointError: a sentence has no possible hypothesis left and none that has
             ended, or logits (with a coverage penalty, weights) of a possible hypothesis
             are NaN or +∞. The message names the sentences by their rows.
@@ -86,6 +87,11 @@ def beam_search(
     check_at_least_zero(
         length_penalty=length_penalty, coverage_penalty=coverage_penalty
     )
+    if max(_gnmt(max_length, length_penalty), coverage_penalty) > 1e30:
+        raise ValueError(
+            f"with length_penalty={length_penalty} and "
+            f"coverage_penalty={coverage_penalty}, scores would vanish or overflow"
+        )
     eos, pad = end_and_padding(bos, eos, pad)
     first = first_tokens(state, bos)
     alive, ended = _start(first, width), None

@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_kind
+from companion._checks import check_kind, check_same_position
 from companion.decoding.state import DecoderStep
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
@@ -75,7 +75,12 @@ class LanguageModel(nn.Module):
     def run(
         self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
-        """The logits after each of ``tokens``, which follow those in the state."""
+        """The logits after each of ``tokens``, which follow those in the state.
+
+        Raises:
+            ValueError: the states of the layers are of texts of different lengths.
+        """
+        check_same_position([past.seen for past in state])
         x = self.position(self.embedding(tokens), state[0].seen)  # (b, n, d)
         after = []
         for layer, past in zip(self.layers, state, strict=True):

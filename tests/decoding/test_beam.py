@@ -227,6 +227,8 @@ def test_a_sentence_whose_search_has_ended_is_no_longer_computed():
         ({"coverage_penalty": math.inf}, ValueError, "coverage_penalty .* not inf"),
         ({"coverage_penalty": math.nan}, ValueError, "coverage_penalty .* not nan"),
         ({"coverage_penalty": "1"}, TypeError, "coverage_penalty"),
+        ({"length_penalty": 300.0}, ValueError, "length_penalty=300.0 .* vanish"),
+        ({"coverage_penalty": 1e38}, ValueError, "coverage_penalty=1e[+]38.* overflow"),
     ],
 )
 def test_arguments_out_of_their_range_are_refused(arguments, error, message):

@@ -224,3 +224,13 @@ def test_a_step_leaves_the_given_state_as_it_is(reader):
 def test_a_prompt_that_is_not_integers_is_an_error(reader, prompt):
     with pytest.raises(TypeError, match="must hold integers"):
         reader.start(prompt)
+
+
+@pytest.mark.parametrize("attention", [CausalAttention(), SlidingWindowAttention(3)])
+def test_layers_at_different_positions_are_an_error(attention):
+    reader = model(attention, attention)
+    with torch.no_grad():
+        first = reader.start(TOKENS)
+        second = reader.step(TOKENS[:, 0], first).state
+        with pytest.raises(ValueError, match=r"are after \[7, 8\] positions"):
+            reader.step(TOKENS[:, 0], (second[0], first[1]))
