@@ -96,6 +96,8 @@ def parallel_linear_attention(
 
         c_i = Σ_(j ≤ i) (φ(q_i)ᵀ φ(k_j)) v_j / Σ_(j ≤ i) φ(q_i)ᵀ φ(k_j)
 
+    Query, key and value are as in :func:`linear_attention`.
+
     Source: Katharopoulos et al. 2020, equation (8).
 
     Example:
@@ -120,8 +122,9 @@ def recurrent_linear_attention(
 
         S_i = S_(i−1) + φ(k_i) v_iᵀ,   z_i = z_(i−1) + φ(k_i),   c_i = φ(q_i)ᵀ S_i / φ(q_i)ᵀ z_i
 
-    S and z are the sums over earlier positions, zero by default. What is returned are the
-    contexts, and the sums after the last position.
+    Query, key and value are as in :func:`linear_attention`. S and z are the sums over
+    earlier positions, zero by default. What is returned are the contexts, and the sums
+    after the last position.
 
     Source: Katharopoulos et al. 2020, equations (16) to (20).
 
@@ -157,8 +160,9 @@ def chunked_linear_attention(
     where S_before is the sum over all earlier chunks. Time grows with n · chunk, and all
     chunks are computed at once.
 
-    S and z, and what is returned, are as in :func:`recurrent_linear_attention`. An axis of
-    the batch may have size 1 for keys and values, which several queries then share.
+    Query, key and value, S and z, and what is returned are as in
+    :func:`recurrent_linear_attention`. An axis of the batch may have size 1 for keys and
+    values, which several queries then share.
 
     Source: Hua et al. 2022 (FLASH), *mixed chunk attention*, of which this is the linear
     part; Yang et al. 2024 (gated linear attention), *chunkwise parallel form*.

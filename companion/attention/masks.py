@@ -181,7 +181,7 @@ class block_ends(_OfSizes):  # noqa: N801
 
 @dataclass(frozen=True)
 class Combination(Rule):
-    """A rule made of two others; it is relative if both of them are."""
+    """A rule made of a ``first`` and a ``second``; it is relative if both of them are."""
 
     first: RuleFunction
     second: RuleFunction
@@ -195,7 +195,7 @@ class Combination(Rule):
 
 @dataclass(frozen=True)
 class union(Combination):  # noqa: N801
-    """Position i attends to j where at least one of two rules allows it.
+    """Position i attends to j where the ``first`` or the ``second`` rule allows it.
 
     Example:
         >>> union(causal(), local(1))(torch.tensor(1), torch.arange(4))
@@ -208,7 +208,7 @@ class union(Combination):  # noqa: N801
 
 @dataclass(frozen=True)
 class intersection(Combination):  # noqa: N801
-    """Position i attends to j where both of two rules allow it.
+    """Position i attends to j where the ``first`` and the ``second`` rule allow it.
 
     Example:
         >>> intersection(causal(), local(1))(torch.tensor(2), torch.arange(4))
@@ -221,7 +221,7 @@ class intersection(Combination):  # noqa: N801
 
 @dataclass(frozen=True)
 class difference(Combination):  # noqa: N801
-    """Position i attends to j where the first rule allows it and the second does not.
+    """Position i attends to j where the ``first`` rule allows it and the ``second`` does not.
 
     Example:
         >>> difference(causal(), local(1))(torch.tensor(2), torch.arange(4))
@@ -279,7 +279,7 @@ def fixed_block(stride: int) -> Rule:
 
 
 def fixed_summary(stride: int, expressive: int = 1) -> Rule:
-    """The second half of :func:`fixed`: the last ``expressive`` positions of each block.
+    """The second half of :func:`fixed`: the last ``expressive`` of each ``stride`` positions.
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
@@ -356,7 +356,7 @@ def dense(
 def visible_keys(
     rule: RuleFunction, query_position: Int[Tensor, "*b q"], keys: int
 ) -> Bool[Tensor, "*b q k"]:
-    """The rule as a mask for queries at any positions and the keys 0, 1, …, keys − 1.
+    """The rule as a mask for queries at a ``query_position`` and the keys 0, 1, …, keys − 1.
 
     Example:
         >>> visible_keys(causal(), torch.tensor([0, 2]), 4).int()
@@ -373,7 +373,7 @@ def with_mask(
     query_position: Tensor,
     shape: Sequence[int],
 ) -> Bool[Tensor, "..."]:
-    """The rule and a mask as one mask for scores of a shape ``(*b, q, k)``.
+    """The rule, for queries at a ``query_position``, and a mask as one, for scores of a shape.
 
     Example:
         >>> with_mask(causal(), torch.tensor([False, True]), torch.arange(2), (1, 2, 2)).int()
