@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion._checks import check_positive
+from companion._checks import check_even, check_positive
 
 
 class DeepOutput(nn.Module):
@@ -22,7 +22,8 @@ class DeepOutput(nn.Module):
         state_size: dimension of the hidden state s.
         embedding_size: dimension of the embedded token y.
         context_size: dimension of the context c.
-        size: the number of maxout units, l in the papers.
+        size: the number of maxout units, l in the papers; ``None`` is half of
+            ``state_size``.
         vocabulary_size: the number of target tokens.
 
     Source: Bahdanau et al. 2015, appendix A.2.2; Cho et al. 2014, appendix A.1.2.
@@ -39,10 +40,13 @@ class DeepOutput(nn.Module):
         state_size: int,
         embedding_size: int,
         context_size: int,
-        size: int,
+        size: int | None,
         vocabulary_size: int,
     ):
         super().__init__()
+        if size is None:
+            check_even(state_size=state_size)
+            size = state_size // 2
         check_positive(
             state_size=state_size,
             embedding_size=embedding_size,

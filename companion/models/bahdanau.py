@@ -180,9 +180,7 @@ class BahdanauDecoder(nn.Module):
         super().__init__()
         check_kind(self, attention, self.attention_type)
         check_even(source_size=source_size)
-        if maxout_size is None:
-            check_even(hidden_size=hidden_size)
-            maxout_size = hidden_size // 2
+        check_positive(hidden_size=hidden_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention

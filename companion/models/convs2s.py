@@ -201,8 +201,7 @@ class ConvS2SDecoder(SequenceDecoder):
     that with respect to e is not.
 
     Without gradients, steps compute each normalised weight once, until the next
-    ``start``. Start again after a change of the parameters: a change in the middle of a
-    search need not be noticed. Teacher forcing always computes the weights anew.
+    ``start``; a change of the parameters in between is not noticed.
 
     Args:
         vocabulary_size, embedding_size: the number of target tokens, and the dimension

@@ -6,12 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_kind,
-    check_positive,
-    check_source,
-    check_target,
-)
+from companion._checks import check_kind, check_positive, check_source, check_target
 from companion.attention.base import Attention
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding

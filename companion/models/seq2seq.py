@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from companion._checks import (
-    check_even,
     check_pairs,
     check_positive,
     check_rows,
@@ -247,9 +246,6 @@ class ChoDecoder(SequenceDecoder):
         gru: Callable[..., nn.Module] = pytorch_gru,
     ):
         super().__init__()
-        if maxout_size is None:
-            check_even(hidden_size=hidden_size)
-            maxout_size = hidden_size // 2
         check_positive(hidden_size=hidden_size, context_size=context_size)
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)

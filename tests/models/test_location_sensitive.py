@@ -76,7 +76,7 @@ def test_the_memory_stays_as_it_was_projected():
 
 @pytest.mark.parametrize("width", [2, 0, -1, -2, 10])
 def test_a_width_without_a_middle_is_an_error(width):
-    with pytest.raises(ValueError, match=f"odd and at least 1.* {width}$"):
+    with pytest.raises(ValueError, match=rf"width must be (odd|at least 1).* {width}$"):
         LocationSensitive(2, 3, 5, channels=4, width=width)
 
 
