@@ -483,6 +483,11 @@ def functorch_is_active() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def in_transform() -> bool:
+    """Whether tensors made now belong to a compiled graph or a ``torch.func`` transform."""
+    return torch.compiler.is_compiling() or functorch_is_active()
+
+
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
     """Refuse no states, and a mask that is not boolean (TypeError) or does not fit them."""
     if mask.dtype != torch.bool:

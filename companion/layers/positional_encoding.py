@@ -14,7 +14,7 @@ from companion._checks import (
     check_positions,
     check_positive,
     check_size,
-    functorch_is_active,
+    in_transform,
 )
 
 _First = int | Int[Tensor, " b"]
@@ -93,7 +93,8 @@ class SinusoidalPositionalEncoding(nn.Module):
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
         """The vectors plus their sinusoids; ``first`` is the position of the first one."""
-        if isinstance(first, Tensor) or not _may_be_kept(embedded):
+        plain = not in_transform() and type(embedded) is Tensor
+        if isinstance(first, Tensor) or not plain:
             return embedded + sinusoids_like(embedded, first, embedded.shape[-1])
         check_positions(embedded, first)
         end = first + embedded.shape[1]
@@ -118,13 +119,6 @@ class SinusoidalPositionalEncoding(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy or of a file, without the table."""
         return {name: x for name, x in vars(self).items() if name != "_known"}
-
-
-def _may_be_kept(x: Tensor) -> bool:
-    """Whether tensors made from ``x`` outlive this call, unlike those of a transform."""
-    if torch.compiler.is_compiling():
-        return False
-    return type(x) is Tensor and not functorch_is_active()
 
 
 class ConcatenatedPositionalEncoding(nn.Module):

@@ -13,7 +13,7 @@ from companion._checks import (
     check_odd,
     check_positive,
     check_source,
-    functorch_is_active,
+    in_transform,
     stack_size,
 )
 from companion.attention.scores import Dot
@@ -281,11 +281,7 @@ class ConvS2SDecoder(SequenceDecoder):
 
     def step(self, token: Int[Tensor, " b"], state: ConvS2SState) -> DecoderStep:
         """The logits after ``token``, by the weights of this search."""
-        if (
-            torch.is_grad_enabled()
-            or torch.compiler.is_compiling()
-            or functorch_is_active()
-        ):
+        if torch.is_grad_enabled() or in_transform():
             return super().step(token, state)
         if self._search_weights is None:
             self._search_weights = normalised_weights(self)
