@@ -21,15 +21,14 @@ from torch import Tensor
 from attention_course.data import numbers
 from attention_course.data.vocabulary import PAD
 from attention_course.diagrams import translation
-from attention_course.tasks import TranslationTask
-from attention_course.tasks.translation import Translation
-from companion.attention import Additive
-from companion.models import (
+from attention_course.tasks.translation import Translation, TranslationTask
+from companion.attention.additive import Additive
+from companion.models.bahdanau import (
     BahdanauDecoder,
     BahdanauEncoder,
-    EncoderDecoder,
     FixedVectorEncoder,
 )
+from companion.models.seq2seq import EncoderDecoder
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
 SPEED_OF_LIGHT = Path(translation.__file__).with_name("speed_of_light.json")

@@ -1,7 +1,6 @@
 """Command: show the book at http://localhost:8000, and build what changes. Run it with `make preview`.
 
-A changed text is carried into its notebook first: a cell keeps its output if its code is as before, and
-has none otherwise. `make notebooks` executes the chapter.
+A changed text is carried into its notebook first: a cell whose code is as before keeps its output.
 """
 
 import subprocess

@@ -18,21 +18,11 @@ from attention_course.tasks.number_translation import (
     short_numbers,
 )
 from attention_course.tasks.translation import TranslationTask
-from companion.attention import (
-    Attention,
-    Bilinear,
-    Concat,
-    Dot,
-    LocalM,
-    LocalP,
-    Location,
-)
-from companion.models import (
-    EncoderDecoder,
-    InputFeedingDecoder,
-    LuongDecoder,
-    LuongEncoder,
-)
+from companion.attention.base import Attention
+from companion.attention.local import LocalM, LocalP, Location
+from companion.attention.scores import Bilinear, Concat, Dot
+from companion.models.luong import InputFeedingDecoder, LuongDecoder, LuongEncoder
+from companion.models.seq2seq import EncoderDecoder
 
 TITLE = "Chapter 5: seven attentions translate number words, and two copy letters"
 #: The attentions that translate; the last is *general* with input feeding.

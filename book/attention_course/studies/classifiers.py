@@ -23,16 +23,8 @@ from companion.attention.pooling import (
     max_pooling,
     mean_pooling,
 )
-from companion.models import (
-    ABCNN1,
-    ABCNN2,
-    ABCNN3,
-    BCNN,
-    Classifier,
-    GRUEncoder,
-    PairClassifier,
-    WordEncoder,
-)
+from companion.models.abcnn import ABCNN1, ABCNN2, ABCNN3, BCNN, PairClassifier
+from companion.models.text_classifier import Classifier, GRUEncoder, WordEncoder
 
 TITLE = "Chapter 3: docstrings by library, and names with their descriptions"
 #: What turns the words of a docstring into states.

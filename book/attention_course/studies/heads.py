@@ -17,8 +17,9 @@ from attention_course.tasks.number_translation import (
     short_numbers,
 )
 from attention_course.tasks.translation import TranslationTask
-from companion.attention import record_weights
-from companion.models import EncoderDecoder, Transformer
+from companion.attention.recording import record_weights
+from companion.models.seq2seq import EncoderDecoder
+from companion.models.transformer import Transformer
 
 TITLE = "Chapter 6: Transformers translate number words, whole and without one head"
 _LAYERS, _HEADS = 2, 4

@@ -12,7 +12,7 @@ from attention_course.data.vocabulary import BOS, EOS, PAD, pad
 from attention_course.studies.bahdanau import french_numbers
 from attention_course.studies.recording import grid
 from attention_course.tasks.translation import TranslationTask
-from companion.models import (
+from companion.models.seq2seq import (
     ChoDecoder,
     ChoEncoder,
     EncoderDecoder,
