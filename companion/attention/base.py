@@ -60,8 +60,10 @@ class Attention(nn.Module, ABC):
 
         context = weights · value,   weights = masked_softmax(score(query, key), mask)
 
-    :meth:`weights` is the definition. A subclass may compute the context in another way,
-    by ``_context``, with the same result. The leading axes ``*b`` are the batch;
+    A subclass whose scores become weights in another way defines :meth:`compute_weights`
+    too, and one that has a faster way to the same context :meth:`compute_context`.
+    :meth:`weights`, :meth:`attend` and :meth:`forward` check the inputs and record what
+    they compute, so they stay as they are. The leading axes ``*b`` are the batch;
     attention heads are one more such axis.
 
     Example:
@@ -115,10 +117,7 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "*b q k"]:
         """The attention weights: a row sums to 1, or to 0 where all keys are masked."""
         check_inputs(query, key, None, mask)
-        weights = self._weights(query, key, mask, query_position)
-        for found in self._recorded:
-            found.append(weights.detach())
-        return weights
+        return self._record(self.compute_weights(query, key, mask, query_position))
 
     def attend(
         self,
@@ -129,9 +128,9 @@ class Attention(nn.Module, ABC):
         query_position: Positions = None,
     ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
         """Context and weights, for a decoder that reports what it attended to."""
-        check_inputs(query, key, value)
-        weights = self.weights(query, key, mask, query_position)
-        return weights @ value, weights
+        check_inputs(query, key, value, mask)
+        context, weights = self.compute_both(query, key, value, mask, query_position)
+        return context, self._record(weights)
 
     def forward(
         self,
@@ -165,17 +164,31 @@ class Attention(nn.Module, ABC):
         check_inputs(query, key, value, mask)
         if self._recorded:
             return self.attend(query, key, value, mask, query_position)[0]
-        return self._context(query, key, value, mask, query_position)
+        return self.compute_context(query, key, value, mask, query_position)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The weights of inputs that fit; by default the softmax of the scores."""
         return masked_softmax(self.score_at(query, key, position), mask)
 
-    def _context(
+    def compute_both(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> tuple[Tensor, Tensor]:
+        """The context and the weights of inputs that fit, the weights by their definition."""
+        weights = self.compute_weights(query, key, mask, position)
+        return weights @ value, weights
+
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        return self.attend(query, key, value, mask, position)[0]
+        """The context of inputs that fit, in the fastest way."""
+        return self.compute_both(query, key, value, mask, position)[0]
+
+    def _record(self, weights: Tensor) -> Tensor:
+        for found in self._recorded:
+            found.append(weights.detach())
+        return weights
 
     def start(
         self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]

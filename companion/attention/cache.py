@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from companion._checks import in_transform
+
 
 class KeysAndValues(NamedTuple):
     """Keys and values of the same positions, for each head if there are heads."""
@@ -42,7 +44,7 @@ class KVCache(KeysAndValues):
         """
         if not self.seen:
             return KVCache(key, value)
-        alone = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        alone = torch.is_grad_enabled() or in_transform()
         buffer = self._buffer
         if alone or buffer is None or not buffer.accepts(key, value):
             longer = KVCache(

@@ -37,12 +37,13 @@ class CausalAttention(PatternAttention):
         super().__init__(masks.causal())
         self.causal = True
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By PyTorch's kernel, which masks by itself."""
         if mask is None and position is None:
             return fused_attention(query, key, value, causal=True)
-        return super()._context(query, key, value, mask, position)
+        return super().compute_context(query, key, value, mask, position)
 
     def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """The contexts; of one position without copying shared keys and values.
@@ -86,15 +87,17 @@ class Causal(Wrapper):
     uses_query_position = True
     has_own_weights = True
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """Those of the attention inside, under the mask and the rule."""
         visible = self._visible(query, key, mask, position)
         return self.attention.weights(query, key, visible, position)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """That of the attention inside, under the mask and the rule."""
         visible = self._visible(query, key, mask, position)
         return self.attention(query, key, value, visible, position)
 

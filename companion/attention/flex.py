@@ -69,17 +69,18 @@ class FlexAttention(PatternAttention):
 
     rate = 1  #: the kernel gets the sequence sorted by position mod this number
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By FlexAttention's kernel, compiled from the rule."""
         *batch, queries, keys = score_shape(query, key, value)
         if not query.numel() or position is not None or needs_definition():
-            return self.attend(query, key, value, mask, position)[0]
+            return self.compute_both(query, key, value, mask, position)[0]
         check_last_positions(queries, keys)
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
             if keys < BLOCK:
-                return self.attend(query, key, value, mask)[0]
+                return self.compute_both(query, key, value, mask, None)[0]
         query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
         mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
         context = self._by_kernel(query, key, value, mask)

@@ -67,9 +67,10 @@ class GumbelSoftmax(Wrapper):
         """The weights of scores with noise."""
         return tempered_softmax(scores, mask, self.temperature)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The softmax of scores with noise, at the temperature."""
         scores = self.score(query, key, position)
         return self.relax(self.add_noise(scores), mask).to(scores.dtype)
 

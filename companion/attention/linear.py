@@ -251,19 +251,21 @@ class LinearAttention(Attention):
         logarithms = products.clamp(min=torch.finfo(products.dtype).tiny).log()
         return logarithms.to(query.dtype)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The products of features, divided by their sum."""
         products = self._products(query, key)
         if mask is not None:
             products = products.masked_fill(~mask, 0)
         return _ratio(products, products.sum(-1, keepdim=True)).to(query.dtype)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By sums over the keys, without scores."""
         if not _is_padding(mask):
-            return self.attend(query, key, value, mask, position)[0]
+            return self.compute_both(query, key, value, mask, position)[0]
         with without_autocast(query.device):
             features = _masked(self._features(key), mask)
             exact = value.to(features.dtype)
@@ -330,21 +332,23 @@ class CausalLinearAttention(LinearAttention):
         """``log φ(q_i)ᵀ φ(k_j)``; positions have an effect through the mask alone."""
         return super().score(query, key)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The products of features over j ≤ i, divided by their sum."""
         shape = score_shape(query, key)
         position = query_positions(query, shape[-1], position)
         visible = masks.with_mask(masks.causal(), mask, position, shape)
-        return super()._weights(query, key, visible, position)
+        return super().compute_weights(query, key, visible, position)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By cumulative sums over the keys, without scores."""
         shape = score_shape(query, key, value)
         unusual = position is not None or not _is_padding(mask) or 0 in shape
         if unusual or torch.compiler.is_exporting():  # chunks need a known length
-            return self.attend(query, key, value, mask, position)[0]
+            return self.compute_both(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
         before = shape[-1] - shape[-2]  # the keys at positions before the first query's
         with without_autocast(query.device):

@@ -88,10 +88,11 @@ class LinearBias(PatternAttention):
         distance = (i[..., None] - j).abs().to(exact)
         return (scores - self._times_slope(distance)).to(scores.dtype)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        return self.attend(query, key, value, mask, position)[0]
+        """By PyTorch's fused kernel, with the bias as its mask."""
+        return self.compute_both(query, key, value, mask, position)[0]
 
     def _times_slope(self, distance: Float[Tensor, "*b q k"]) -> Float[Tensor, "..."]:
         return self.slope * distance

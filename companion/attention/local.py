@@ -175,16 +175,25 @@ class LocalWindow(Wrapper, ABC):
         """The weights with an effect of the distance from the centre; by default none."""
         return weights
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        weights, indices = self.window_weights(query, key, mask, position)
-        full = weights.new_zeros(*weights.shape[:-1], key.shape[-2])
-        return full.scatter(-1, indices.expand_as(weights), weights)
+        """The weights of each window, and zero in the rest of the source."""
+        found = self.window_weights(query, key, mask, position)
+        return _scatter(*found, key.shape[-2])
 
-    def _context(
+    def compute_both(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> tuple[Tensor, Tensor]:
+        """The context of each window, and its weights over the whole source."""
+        weights, indices = self.window_weights(query, key, mask, position)
+        context = (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
+        return context, _scatter(weights, indices, key.shape[-2])
+
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The context of each window."""
         weights, indices = self.window_weights(query, key, mask, position)
         return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
 
@@ -302,3 +311,11 @@ def _gather(
     *batch, keys, size = source.shape
     first = keys * torch.arange(prod(batch), device=source.device).view(*batch, 1, 1)
     return embedding(first + indices, source.reshape(-1, size))
+
+
+def _scatter(
+    weights: Float[Tensor, "*b q w"], indices: Int[Tensor, "*c q w"], keys: int
+) -> Float[Tensor, "*b q k"]:
+    """The weights of each window at their positions of the source, and zero elsewhere."""
+    full = weights.new_zeros(*weights.shape[:-1], keys)
+    return full.scatter(-1, indices.expand_as(weights), weights)

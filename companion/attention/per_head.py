@@ -66,15 +66,17 @@ class PerHead(Attention):
         heads = self._heads(query, key, query_position)
         return torch.cat([head.score_at(*inputs) for head, inputs in heads], -3)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """Those of each head, by its own attention."""
         heads = self._heads(query, key, mask, position)
         return torch.cat([head.weights(*inputs) for head, inputs in heads], -3)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """That of each head, by its own attention."""
         heads = self._heads(query, key, value, mask, position)
         return torch.cat([head(*inputs) for head, inputs in heads], -3)
 

@@ -71,15 +71,17 @@ class Prepared(Wrapper, ABC):
         prepared = self.prepare(query, key, query_position)
         return super().score(*prepared, query_position)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """Those of the attention inside, for transformed queries and keys."""
         query, key = self.prepare(query, key, position)
         return self.attention.weights(query, key, mask, position)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """That of the attention inside, for transformed queries and keys."""
         query, key = self.prepare(query, key, position)
         return self.attention(query, key, value, mask, position)
 

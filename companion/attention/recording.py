@@ -35,6 +35,9 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         A dictionary from the name of each module to its weights: one tensor
         ``(*b, q, k)`` a call, detached.
 
+    Raises:
+        TypeError: a mechanism overrides what records, instead of ``compute_weights``.
+
     Example:
         >>> from companion.attention import MultiHeadAttention
         >>> model = MultiHeadAttention(d_model=8, heads=2)
@@ -49,6 +52,13 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         for name, module in model.named_modules()
         if isinstance(module, Attention)
     }
+    for name, module in attentions.items():
+        for method in ("weights", "attend", "forward"):
+            if getattr(type(module), method) is not getattr(Attention, method):
+                raise TypeError(
+                    f"{type(module).__name__} ({name or 'the model'}) overrides {method}, "
+                    f"which records: override compute_weights or compute_context"
+                )
     maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
     with _lock:
         for name, module in attentions.items():
@@ -59,9 +69,10 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         with _lock:
             for name, module in attentions.items():
                 others = [x for x in module._recorded if x is not maps[name]]
-                del module._recorded
                 if others:
                     module._recorded = _Lists(others)
+                else:
+                    del module._recorded
 
 
 class _Lists(tuple[list[Tensor], ...]):

@@ -144,6 +144,7 @@ class Rotary(Prepared):
     ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions; the state has their keys, rotated."""
         check_continues(self, state, query, key, value)
+        check_same_features(query, key)
         check_even_features("query", query)
         position = next_positions(query, state.seen)
         turn = _cos_and_sin(query, position, self.base)  # the same for both

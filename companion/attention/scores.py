@@ -64,9 +64,10 @@ class ScaledDot(Dot):
         """``q_iᵀ k_j / √d``."""
         return super().score(query * query.shape[-1] ** -0.5, key)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By PyTorch's fused kernel."""
         return fused_attention(query, key, value, mask)
 
 

@@ -69,17 +69,19 @@ class PatternAttention(ScaledDot):
         """``qᵀ k / √d``; positions have an effect through the mask alone."""
         return super().score(query, key)
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The softmax over what mask and rule allow."""
         visible = self._visible(query, key, mask, position)
-        return super()._weights(query, key, visible, position)
+        return super().compute_weights(query, key, visible, position)
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By PyTorch's fused kernel, under mask and rule."""
         visible = self._visible(query, key, mask, position)
-        return super()._context(query, key, value, visible, position)
+        return super().compute_context(query, key, value, visible, position)
 
     def _visible(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
@@ -116,12 +118,13 @@ class TiledAttention(PatternAttention, ABC):
         The queries are the last positions of the keys.
         """
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """By tiles of the sequence, where no mask is given and the queries are all positions."""
         shape = score_shape(query, key, value)
         if position is not None or 0 in shape[-2:] or needs_definition():
-            return self.attend(query, key, value, mask, position)[0]
+            return self.compute_both(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
         query, key, value = _with_one_dtype(query, key, value)
         groups = [

@@ -164,13 +164,14 @@ class UnconditionalSynthesizer(Synthesizer):
 
     uses_query_position = True
 
-    def _weights(
+    def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
+        """The softmax of the scores, computed once for what shares them."""
         shared = self._shared_weights(query, key, mask, position)
         return shared.expand(*query.shape[:-1], key.shape[-2])
 
-    def _context(
+    def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """The context of each query.
@@ -179,7 +180,7 @@ class UnconditionalSynthesizer(Synthesizer):
         contexts, with the values of the batch side by side as columns.
         """
         if query.shape[:-2] != value.shape[:-2]:
-            return super()._context(query, key, value, mask, position)
+            return super().compute_context(query, key, value, mask, position)
         weights = self._shared_weights(query, key, mask, position)
         axes = value.ndim - weights.ndim  # of the batch, which the weights do not have
         if axes <= 0:

@@ -212,6 +212,12 @@ def _cover(
         )
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     if mask is not None:
+        expected = weights.shape[0], weights.shape[-1]
+        if mask.shape != expected:
+            raise ValueError(
+                f"the mask of a coverage penalty must have a shape of {expected}, not "
+                f"{tuple(mask.shape)}"
+            )
         weights = weights.masked_fill(~mask[:, None], 1)
     return weights if covered is None else covered + weights
 

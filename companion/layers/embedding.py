@@ -29,6 +29,10 @@ class Embedding(nn.Embedding):
         self, vocabulary_size: int, embedding_size: int, pad: int | None = None
     ):
         check_positive(vocabulary_size=vocabulary_size, embedding_size=embedding_size)
+        if pad is not None and not 0 <= pad < vocabulary_size:
+            raise ValueError(
+                f"pad is {pad}, but the vocabulary has the tokens 0 to {vocabulary_size - 1}"
+            )
         super().__init__(vocabulary_size, embedding_size, padding_idx=pad)
 
     @property

@@ -40,7 +40,7 @@ def token_loss(
     Args:
         logits: of each token of the vocabulary.
         target: the correct token.
-        pad: the token that is left out, as padding; by default none is.
+        pad: the token that is left out, as padding; by default −100, as in PyTorch.
         smoothing: ε of label smoothing.
 
     Source: Szegedy et al. 2016, section 7, with ε / V for each of the V labels.
@@ -51,16 +51,15 @@ def token_loss(
         (2, 10.0)
     """
     check_integer_tensor("a target", target)
-    correct = target.long()
+    correct, ignored = target.long(), -100 if pad is None else pad
     total = cross_entropy(
         to_float32(logits).flatten(0, -2),
         correct.flatten(),
-        ignore_index=-100 if pad is None else pad,
+        ignore_index=ignored,
         reduction="sum",
         label_smoothing=smoothing,
     )
-    counted = torch.ones_like(correct) if pad is None else correct != pad
-    return Loss(total, counted.sum())
+    return Loss(total, (correct != ignored).sum())
 
 
 def to_float32(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:

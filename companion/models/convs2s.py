@@ -201,7 +201,7 @@ class ConvS2SDecoder(SequenceDecoder):
     that with respect to e is not.
 
     Without gradients, steps compute each normalised weight once, until the next
-    ``start``; a change of the parameters in between is not noticed.
+    ``start`` or until a parameter changes.
 
     Args:
         vocabulary_size, embedding_size: the number of target tokens, and the dimension
@@ -244,7 +244,7 @@ class ConvS2SDecoder(SequenceDecoder):
         self.output = WeightNormLinear(
             embedding_size, vocabulary_size, gain=1 - dropout
         )
-        self._search_weights: NormalisedWeights | None = None  # since ``start``
+        self._search_weights: tuple[list[int], NormalisedWeights] = ([], {})
 
     def start(
         self,
@@ -254,7 +254,7 @@ class ConvS2SDecoder(SequenceDecoder):
     ) -> ConvS2SState:
         """Keys z and values m √(1/m) s (z + e) of the source, once for all steps."""
         check_source(states, mask, self.embedding.embedding_dim)
-        self._search_weights = None
+        self._search_weights = [], {}
         key = scale_gradient(states, 1 / self._attending)
         m = mask.sum(1).clamp(min=1).to(states.dtype)[:, None, None]  # (b, 1, 1)
         value = self.sum_scale * (key + embedded)
@@ -283,14 +283,15 @@ class ConvS2SDecoder(SequenceDecoder):
         """The logits after ``token``, by the weights of this search."""
         if torch.is_grad_enabled() or in_transform():
             return super().step(token, state)
-        if self._search_weights is None:
-            self._search_weights = normalised_weights(self)
-        with normalised_once(self._search_weights):
+        versions = [parameter._version for parameter in self.parameters()]
+        if self._search_weights[0] != versions:
+            self._search_weights = versions, normalised_weights(self)
+        with normalised_once(self._search_weights[1]):
             return super().step(token, state)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy or of a file, without a search's weights."""
-        return vars(self) | {"_search_weights": None}
+        return vars(self) | {"_search_weights": ([], {})}
 
 
 class ConvS2S(EncoderDecoder):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_causal, check_source, readable
+from companion._checks import check_causal, check_same_position, check_source, readable
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.multihead import MultiHeadAttention
@@ -313,6 +313,7 @@ class TransformerDecoder(SequenceDecoder):
         self, tokens: Int[Tensor, "b n"], state: tuple[TransformerLayerState, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[TransformerLayerState, ...]]:
         """The logits after each of ``tokens``, which follow those in the state."""
+        check_same_position([layer.past.seen for layer in state])
         before = state[0].past.seen
         x = self.dropout(self.position(self.embedding(tokens), before))  # (b, n, d)
         after = []

@@ -509,3 +509,15 @@ def test_in_16_bits_centres_are_still_computed_in_32():
         centres = attention.centre(query, 2000)
     assert centres.dtype == torch.float32
     assert len(centres.unique()) > 3900
+
+
+@pytest.mark.parametrize("attention", [LocalM(Dot(), 2), LocalP(Dot(), 2, 4)])
+def test_attend_reads_no_value_outside_the_window(attention):
+    query, key, value = (torch.randn(1, n, 4) for n in (1, 50, 50))
+    position = torch.tensor([25])
+    weights = attention.weights(query, key, None, position)
+    window = weights[0, 0].nonzero().flatten()
+    value[0, : window[0] - 1] = value[0, window[-1] + 2 :] = torch.nan
+    context, again = attention.attend(query, key, value, None, position)
+    assert context.isfinite().all()
+    assert torch.equal(again, weights)

@@ -2,7 +2,7 @@ import copy
 import io
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event, Thread
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ class Dot(Attention):
 class Fused(Dot):
     """Its context is 99 everywhere, so that a test notices who called it."""
 
-    def _context(self, query, key, value, mask, position):
+    def compute_context(self, query, key, value, mask, position):
         return torch.full_like(query[..., :1], 99).expand(
             *query.shape[:-1], value.shape[-1]
         )
@@ -324,3 +324,36 @@ def test_a_compiled_model_is_recorded_inside_the_block():
     torch.testing.assert_close(compiled(x), expected)
     (weights,) = maps["attention"]
     torch.testing.assert_close(weights @ x, expected)
+
+
+class Renamed(Dot):
+    def weights(self, query, key, mask=None, query_position=None):
+        return super().weights(2 * query, key, mask, query_position)
+
+
+def test_a_mechanism_that_overrides_what_records_is_refused():
+    model = MultiHeadAttention(8, 2, Renamed())
+    with (
+        pytest.raises(TypeError, match=r"Renamed \(attention\) overrides weights"),
+        record_weights(model),
+    ):
+        pass
+
+
+def test_a_block_that_closes_in_another_thread_loses_no_call():
+    attention, x, calls = Dot(), torch.randn(1, 2, 3), 2000
+    done = Event()
+
+    def blocks():
+        while not done.is_set():
+            with record_weights(attention):
+                pass
+
+    thread = Thread(target=blocks)
+    thread.start()
+    with record_weights(attention) as maps:
+        for _ in range(calls):
+            attention.weights(x, x)
+    done.set()
+    thread.join()
+    assert len(maps[""]) == calls

@@ -223,3 +223,12 @@ def test_rows_that_are_no_heads_of_even_size_are_an_error():
 def test_more_queries_than_keys_without_positions_are_an_error():
     with pytest.raises(ValueError, match="5 queries cannot be the last positions of 3"):
         Rotary(ScaledDot()).score(torch.zeros(5, 4), torch.zeros(3, 4))
+
+
+def test_extend_refuses_queries_and_keys_of_different_features():
+    attention, query, key = (
+        Rotary(CausalAttention()),
+        *(torch.randn(1, 3, d) for d in (8, 2)),
+    )
+    with pytest.raises(ValueError, match="features, not 8 and 2"):
+        attention.extend(query, key, key, attention.start(key, key))

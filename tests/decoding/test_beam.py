@@ -395,3 +395,12 @@ def test_what_changed_once_is_reordered_from_then_on():
             total += logits.log_softmax(-1)[0, token].item()
             before = token
         assert found.log_probs[0, rank].item() == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 7), (3, 6)])
+def test_the_mask_of_a_coverage_penalty_has_the_shape_of_the_source(shape):
+    model = ToyModel(0, 5)
+    arguments = model.step, model.start(), 3, 2
+    mask = torch.ones(shape, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"shape of \(3, 7\), not \("):
+        beam_search(*arguments, coverage_penalty=0.5, mask=mask, **MARKS)

@@ -117,3 +117,9 @@ def test_sizes_below_one_are_errors_by_the_callers_names():
     for sizes, name in (((0, 3), "vocabulary_size"), ((7, 0), "embedding_size")):
         with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
             Embedding(*sizes)
+
+
+@pytest.mark.parametrize("pad", [-1, 7])
+def test_padding_outside_the_vocabulary_is_an_error(pad):
+    with pytest.raises(ValueError, match=f"pad is {pad}, but .* 0 to 6"):
+        Embedding(7, 3, pad=pad)

@@ -608,3 +608,13 @@ def test_a_fully_masked_source_gives_finite_logits_and_no_gradient(model):
 def test_dropout_of_all_is_an_error_for_weights_that_are_normalised(build_part):
     with pytest.raises(ValueError, match=r"gain must be finite and above 0, not 0\.0"):
         build_part()
+
+
+def test_a_changed_parameter_changes_the_next_step(model):
+    token = TARGET[:, 0]
+    with torch.no_grad():
+        state = model.start(SOURCE)
+        before = model.step(token, state).logits
+        model.decoder.output.g.mul_(2)
+        after = model.step(token, state).logits
+    assert not torch.equal(before, after)

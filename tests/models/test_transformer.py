@@ -632,3 +632,12 @@ def test_copies_of_a_model_and_of_its_state_decode_the_same(copied):
     close(found.logits, expected.logits)
     for x, y in zip(tensors(found.state), tensors(expected.state), strict=True):
         close(x, y)
+
+
+def test_layers_at_different_positions_are_an_error():
+    model = MODELS["transformer"]().eval()
+    with torch.no_grad():
+        first = model.start(SOURCE)
+        second = model.step(TARGET[:, 0], first).state
+        with pytest.raises(ValueError, match=r"are after \[0, 1\] positions"):
+            model.step(TARGET[:, 1], (second[0], first[1]))

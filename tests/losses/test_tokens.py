@@ -1,0 +1,20 @@
+"""The cross-entropy of tokens, with padding and without."""
+
+import pytest
+import torch
+
+from companion.losses import token_loss
+
+
+@pytest.mark.parametrize("pad", [None, 0, 3])
+def test_what_is_left_out_does_not_count(pad):
+    left_out = -100 if pad is None else pad
+    loss = token_loss(
+        torch.zeros(1, 4, 10), torch.tensor([[7, 4, left_out, left_out]]), pad
+    )
+    assert loss.count == 2
+    torch.testing.assert_close(loss.total / loss.count, torch.tensor(10.0).log())
+
+
+def test_without_padding_every_token_counts():
+    assert token_loss(torch.zeros(2, 3, 10), torch.zeros(2, 3).long()).count == 6
