@@ -20,7 +20,7 @@ from companion.attention.pooling import mean_pooling
 from companion.layers.embedding import Embedding
 from companion.models.text_classifier import SentenceStates, WordEncoder
 
-Pair = tuple[SentenceStates, SentenceStates]
+Pair = tuple[SentenceStates, SentenceStates]  #: the two sides of sentence pairs
 
 
 def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "b m n"]:

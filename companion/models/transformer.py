@@ -71,13 +71,10 @@ class TransformerEncoderLayer(nn.Module):
         self, x: Float[Tensor, "b n d"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d"]:
         """The new vector of each position; the mask is that of the attention."""
-
-        def attend(query: Tensor) -> Tensor:
-            return self.attention(query, *self.attention.project(query), mask)
-
-        return self.feed_forward_residual(
-            self.attention_residual(x, attend), self.feed_forward
+        x = self.attention_residual(
+            x, lambda x: self.attention(x, *self.attention.project(x), mask)
         )
+        return self.feed_forward_residual(x, self.feed_forward)
 
 
 class CausalTransformerLayer(TransformerEncoderLayer):
@@ -192,14 +189,9 @@ class TransformerDecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "b n d"], TransformerLayerState]:
         """The new vectors of the next positions, and the state after them."""
         past, source = state
-
-        def attend(query: Tensor) -> Tensor:
-            return self.source_attention(
-                query, source.key, source.value, source.query_mask
-            )
-
+        others = source.key, source.value, source.query_mask
         x, past = self.attention_residual.extend(x, self.attention.extend, past)
-        x = self.source_residual(x, attend)
+        x = self.source_residual(x, lambda x: self.source_attention(x, *others))
         x = self.feed_forward_residual(x, self.feed_forward)
         return x, TransformerLayerState(past, source)
 

@@ -212,6 +212,7 @@ def test_a_sentence_whose_search_has_ended_is_no_longer_computed():
     assert rows == [[0, 1, 0], [0, 0], [0, 0]]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

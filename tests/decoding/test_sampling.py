@@ -182,6 +182,7 @@ def test_sampling_from_the_most_probable_token_alone_is_greedy(
     )
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

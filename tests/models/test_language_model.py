@@ -68,6 +68,7 @@ def test_the_output_of_the_last_layer_is_normalised():
     assert torch.equal(reader(TOKENS), reader.output.bias.expand(2, 7, 11))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_layers_of_an_encoder_which_attend_to_later_positions_are_an_error():
     encoders = [TransformerEncoderLayer(8, 2, 13)]
     with pytest.raises(

@@ -3,7 +3,8 @@
 import json
 import math
 import platform
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,7 @@ def surroundings(processes: int) -> dict[str, Any]:
     """Versions and hardware, on which the last digits of the figures depend."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in _PACKAGES},
+        "versions": {"python": platform.python_version()} | _versions(),
         "hardware": {
             "machine": platform.machine(),
             "threads": torch.get_num_threads(),
@@ -114,3 +114,12 @@ def surroundings(processes: int) -> dict[str, Any]:
             "processes": processes,
         },
     }
+
+
+def _versions() -> dict[str, str]:
+    """The versions of the packages that are installed."""
+    found = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
