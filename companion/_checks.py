@@ -469,8 +469,12 @@ def _in_vmap(x: Tensor) -> bool:
 
 def check_same_position(seen: list[int | Tensor]) -> None:
     """Refuse layers' states after different numbers of positions, where they can be read."""
-    known = [x for x in map(torch.as_tensor, seen) if readable(x)]
-    counts = {count for x in known for count in x.flatten().tolist()}
+    counts: set[int] = set()
+    for x in () if torch.compiler.is_compiling() else seen:
+        if not isinstance(x, Tensor):
+            counts.add(x)
+        elif readable(x):
+            counts.update(x.flatten().tolist())
     if len(counts) > 1:
         raise ValueError(
             f"the states of the layers are after {sorted(counts)} positions: they must be "

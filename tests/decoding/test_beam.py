@@ -398,6 +398,7 @@ def test_what_changed_once_is_reordered_from_then_on():
         assert found.log_probs[0, rank].item() == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(7,), (2, 7), (3, 6)])
 def test_the_mask_of_a_coverage_penalty_has_the_shape_of_the_source(shape):
     model = ToyModel(0, 5)

@@ -587,19 +587,6 @@ def test_an_encoder_layer_compiles_as_one_graph(residual, device):
     torch.testing.assert_close(compiled(x), layer(x))
 
 
-@pytest.mark.compiled
-@pytest.mark.usefixtures("unchecked")
-def test_the_model_compiles_as_one_graph_for_varying_lengths():
-    torch.compiler.reset()
-    model = stack()
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    for batch, source_length, length in [(2, 5, 3), (3, 7, 4), (4, 4, 9), (2, 11, 6)]:
-        source = torch.randint(3, 11, (batch, source_length))
-        source[0, -2:] = 0
-        target = torch.randint(3, 11, (batch, length))
-        close(compiled(source, target), model(source, target))
-
-
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.usefixtures("unchecked")
