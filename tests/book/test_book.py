@@ -231,17 +231,6 @@ def test_the_welcome_page_and_the_readme_count_rightly():
     assert f"{len(exercises)} of them check the answer" in readme
 
 
-def test_the_readme_repeats_what_the_chapters_find():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    findings = re.findall(r"\]\((book/\d\d\w+)\.ipynb\) .*\|(.*) \|$", readme, re.M)
-    assert len(findings) == 12
-    for chapter, finding in findings:
-        text = (ROOT / f"{chapter}.md").read_text("utf-8")
-        result = re.search(r"^> \*\*Result\*\* (.*)$", text, re.M)[1]
-        for figure in re.findall(r"\d+\.\d+", finding):
-            assert figure in result, (chapter, figure)
-
-
 def test_the_results_repeat_what_the_chapters_find():
     text = (ROOT / "book" / "results.md").read_text("utf-8")
     entries = re.findall(
