@@ -39,7 +39,7 @@ test: lint $(BOOK)
 quick: lint
 	$(PYTEST) tests --ignore tests/book -m "not slow and not compiled"
 
-# In the end the notebooks once more, without the processor's vector instructions: what they assert must hold.
+# Finally, the notebooks again, without the processor's vector instructions: what they assert must hold.
 test-all: lint $(BOOK)
 	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
 	@$(BIN)/python book/tools/get_browser.py

@@ -1,7 +1,8 @@
 """Checks of arguments, kept out of the classes that call them.
 
 Each raises an error that names the argument and its numbers: a ``ValueError`` where the
-docstring names no other.
+docstring names no other. :func:`score_shape` and :func:`query_positions` return what they
+checked, and :func:`needs_extra` names what has to be installed.
 """
 
 import math
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from companion._transforms import in_vmap, readable
 
 # Numbers and sizes
 
@@ -35,19 +38,19 @@ def check_positive(**sizes: int) -> None:
 
 
 def check_even(**sizes: int) -> None:
-    """Refuse sizes that are below 1 or odd."""
+    """Refuse what :func:`check_positive` refuses, and odd sizes."""
     check_positive(**sizes)
     for name, size in sizes.items():
         if size % 2:
-            raise ValueError(f"{name} must be even, to be halved, but is {size}")
+            raise ValueError(f"{name} must be even, because it is halved, not {size}")
 
 
 def check_odd(**sizes: int) -> None:
-    """Refuse sizes that are below 1 or even."""
+    """Refuse what :func:`check_positive` refuses, and even sizes."""
     check_positive(**sizes)
     for name, size in sizes.items():
         if size % 2 == 0:
-            raise ValueError(f"{name} must be odd, to have a centre, but is {size}")
+            raise ValueError(f"{name} must be odd, so that it has a centre, not {size}")
 
 
 def check_above_zero(**numbers: float) -> None:
@@ -70,7 +73,7 @@ def check_at_least_zero(**numbers: float) -> None:
 def check_inputs(
     query: Tensor, key: Tensor, value: Tensor | None = None, mask: Any = None
 ) -> None:
-    """Refuse what PyTorch would compute with in silence, or says obscurely.
+    """Refuse what PyTorch would compute with in silence, or reports obscurely.
 
     That is an axis too few, a size of zero, more or fewer values than keys, and a mask that
     :func:`check_mask` refuses. A ``RuntimeError`` of PyTorch's says that batches do not
@@ -126,14 +129,6 @@ def check_same_features(query: Tensor, key: Tensor) -> None:
         )
 
 
-def check_size(name: str, tensor: Tensor, size: int) -> None:
-    """Refuse a tensor whose last axis is not of the announced size."""
-    if tensor.shape[-1] != size:
-        raise ValueError(
-            f"the {name} has {tensor.shape[-1]} features, but {size} were announced"
-        )
-
-
 def check_head_axis(query: Tensor, heads: int | None) -> None:
     """Refuse queries without an axis of this many heads."""
     if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):
@@ -152,7 +147,7 @@ def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
 
 
 def check_heads_divide(heads: int, key_value_heads: int) -> None:
-    """Refuse key–value heads that do not divide the query heads."""
+    """Refuse what :func:`check_positive` refuses, and key–value heads that do not divide the heads."""
     check_positive(key_value_heads=key_value_heads)
     if heads % key_value_heads:
         raise ValueError(
@@ -216,15 +211,6 @@ def _fits(shape: Sequence[int], full: Sequence[int]) -> bool:
     return all(m in (1, s) for m, s in zip(shape, full, strict=True))
 
 
-def check_pointers(weights: Tensor, document: Tensor, words: Tensor) -> None:
-    """Refuse documents without one weight a position, or words of another batch."""
-    if weights.shape != document.shape or words.shape[:-1] != document.shape[:-1]:
-        raise ValueError(
-            f"weights of shape {tuple(weights.shape)} and words of {tuple(words.shape)} do "
-            f"not fit documents of {tuple(document.shape)}"
-        )
-
-
 # Attention: what a module accepts
 
 
@@ -233,15 +219,6 @@ def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
     if not isinstance(attention, kind):
         raise TypeError(
             f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
-        )
-
-
-def check_keeps_keys(owner: nn.Module, attention: nn.Module, base: type) -> None:
-    """Refuse an attention (TypeError) that does not decode as its base class, with a cache of keys."""
-    if type(attention).extend is not base.extend:  # type: ignore[attr-defined]
-        raise TypeError(
-            f"{type(owner).__name__} cannot use {type(attention).__name__}, which does not "
-            f"decode with a cache of keys: use SinkAttention or another that does"
         )
 
 
@@ -285,7 +262,7 @@ _REASONS = {
 def check_independent(
     owner: nn.Module, attention: nn.Module, *flags: str, because: str
 ) -> None:
-    """Refuse an attention that does, itself or in a part, what its owner cannot use.
+    """Refuse an attention (TypeError) that does, itself or in a part, what its owner cannot use.
 
     ``flags`` are attributes of :class:`~companion.attention.base.Attention`.
     """
@@ -298,22 +275,13 @@ def check_independent(
                 )
 
 
-def check_causal(attention: nn.Module, where: str) -> None:
+def check_causal(attention: nn.Module, owner: str) -> None:
     """Refuse an attention that may attend to later positions."""
     if not getattr(attention, "causal", False):
         raise ValueError(
-            f"the {type(attention).__name__} of {where} is not causal: use "
-            f"CausalAttention, put it into Causal, or build it with causal=True, which it "
+            f"{owner} needs a causal attention, not {type(attention).__name__}: use "
+            f"CausalAttention, put yours into Causal, or build it with causal=True, which it "
             f"needs even if its rule masks later keys already"
-        )
-
-
-def check_relative(rule: object) -> None:
-    """Refuse a rule that does not promise to depend on i − j alone."""
-    if not getattr(rule, "relative", False):
-        raise ValueError(
-            f"tiles share one mask, which needs a rule that depends on i − j alone and says "
-            f"so by `relative`, not {rule!r}: PatternAttention takes any rule"
         )
 
 
@@ -354,7 +322,7 @@ def query_positions(
         raise ValueError(
             f"query_position of shape {tuple(position.shape)} does not fit queries of "
             f"shape {tuple(query.shape)}: it is (q,) or has as many axes as the queries' "
-            f"leading axes, for heads position[:, None]"
+            f"leading axes; with heads, pass position[:, None]"
         )
     return position.expand(*position.shape[:-1], full[-1])
 
@@ -364,8 +332,9 @@ def check_positions(
 ) -> None:
     """Refuse vectors that are not ``(b, n, d)``, and positions below 0 or past a table.
 
-    ``first`` is the position of the first vector, one number or ``(b,)``. The numbers
-    of a tensor are read only on a CPU, and not in a compiled graph.
+    ``first`` is the position of the first vector, an integer or ``(b,)`` of them, and
+    nothing else (TypeError). The numbers of a tensor are read only on a CPU, and not in a
+    compiled graph.
     """
     if embedded.ndim != 3:
         raise ValueError(
@@ -383,12 +352,10 @@ def check_positions(
         smallest = largest = first
     last = largest + embedded.shape[1] - 1
     if smallest < 0 or (table is not None and last >= table):
-        known = (
-            "first is 0" if table is None else f"table has {table}, 0 to {table - 1}"
-        )
-        raise ValueError(
-            f"positions {smallest} to {last} are asked for, but the {known}"
-        )
+        known = "positions start at 0"
+        if table is not None:
+            known = f"the table has {table}, 0 to {table - 1}"
+        raise ValueError(f"positions {smallest} to {last} were requested, but {known}")
 
 
 def check_table_positions(position: Tensor, length: int) -> None:
@@ -450,23 +417,6 @@ def _range(x: Tensor) -> tuple[int, int] | None:
     return int(smallest), int(largest)
 
 
-def readable(x: Tensor) -> bool:
-    """Whether a tensor's numbers can be read at once: on a CPU, in no graph and no ``vmap``."""
-    return (
-        x.device.type == "cpu" and not torch.compiler.is_compiling() and not _in_vmap(x)
-    )
-
-
-def _in_vmap(x: Tensor) -> bool:
-    """Whether a tensor is one row of a ``vmap``, whose numbers cannot be read."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(x):
-        if functorch.is_batchedtensor(x):
-            return True
-        x = functorch.get_unwrapped(x)
-    return False
-
-
 def check_same_position(seen: list[int | Tensor]) -> None:
     """Refuse layers' states after different numbers of positions, where they can be read."""
     counts: set[int] = set()
@@ -480,16 +430,6 @@ def check_same_position(seen: list[int | Tensor]) -> None:
             f"the states of the layers are after {sorted(counts)} positions: they must be "
             f"of one text"
         )
-
-
-def functorch_is_active() -> bool:
-    """Whether a ``torch.func`` transform is active."""
-    return torch._C._are_functorch_transforms_active()
-
-
-def in_transform() -> bool:
-    """Whether tensors made now belong to a compiled graph or a ``torch.func`` transform."""
-    return torch.compiler.is_compiling() or functorch_is_active()
 
 
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
@@ -508,23 +448,13 @@ def check_states(name: str, states: Tensor, mask: Tensor) -> None:
 
 
 def check_source(states: Tensor, mask: Tensor, size: int, name: str = "source") -> None:
-    """Refuse states that are not ``(b, k, size)``, or a mask that does not fit them."""
-    if states.ndim != 3:
+    """Refuse states that are not ``(b, k, size)``, and as :func:`check_states` does."""
+    if states.ndim != 3 or states.shape[-1] != size:
         raise ValueError(
             f"the states of the {name} need a shape (b, k, {size}), not "
             f"{tuple(states.shape)}"
         )
     check_states(name, states, mask)
-    check_size(name, states, size)
-
-
-def check_sides(
-    left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor], size: int
-) -> None:
-    """Refuse the two sides of sentence pairs if states, masks or batches do not fit."""
-    check_source(*left, size, "left side")
-    check_source(*right, size, "right side")
-    check_pairs("left", left[0], "right sentences", right[0])
 
 
 def check_padding(mask: Bool[Tensor, "b k"], name: str) -> None:
@@ -550,20 +480,10 @@ def check_rows(
     """
     if torch.compiler.is_compiling():
         if sound.device.type in ("cpu", "cuda"):
-            torch._assert_async(sound.all(), f"in {name} some rows {problem}")
-    elif not sound.is_meta and not _in_vmap(sound) and not sound.all():
+            torch._assert_async(sound.all(), f"some rows of {name} {problem}")
+    elif not sound.is_meta and not in_vmap(sound) and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
-        raise ValueError(f"in {name} of {tuple(shape)} the rows {rows} {problem}")
-
-
-def check_longest_sentence(mask: Tensor, limit: int) -> None:
-    """Refuse a sentence of more than ``limit`` words; not when compiled or under ``vmap``."""
-    if mask.shape[1] <= limit or torch.compiler.is_compiling() or _in_vmap(mask):
-        return
-    if mask[:, limit:].any():
-        raise ValueError(
-            f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
-        )
+        raise ValueError(f"rows {rows} of {name} of shape {tuple(shape)} {problem}")
 
 
 def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
@@ -574,38 +494,11 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
         )
 
 
-# Models and layers
-
-
-def stack_size(sizes: Sequence[Any], name: str = "size") -> Any:
-    """The one size, or other number, that all layers of a stack have."""
-    if len(set(sizes)) != 1:
-        raise ValueError(
-            f"a stack needs layers of one {name}, but there are {len(sizes)}, of {name}s {sizes}"
-        )
-    return sizes[0]
-
-
-def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
-    """The features of one head: ``size``, or its part of ``d_model``.
-
-    Raises:
-        TypeError, ValueError: the size is not an integer or below 1; or there is
-            none, and ``d_model`` is not divisible by the number of heads.
-    """
-    if size is not None:
-        check_positive(**{name: size})
-        return size
-    if d_model % heads:
-        raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
-    return d_model // heads
-
-
 # Decoding
 
 
 def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
-    """Refuse a target without tokens, or of another batch size than the state."""
+    """Refuse a target that :func:`check_sentences` refuses, or without tokens, or of another batch."""
     check_sentences("a target", target)
     if target.shape[1] == 0:
         raise ValueError(f"a target of shape {tuple(target.shape)} has no token")
@@ -626,17 +519,6 @@ def check_step(
                 f"a step with {n} tokens must return {name} of {n} rows, not of shape "
                 f"{tuple(x.shape)}"
             )
-
-
-def check_state(held: Sequence[Tensor]) -> None:
-    """Refuse tensors of a decoder's state whose first axis is not one batch of sentences."""
-    batches = {tuple(x.shape[:1]) for x in held}
-    if len(batches) != 1 or batches <= {(), (0,)}:
-        shapes = ", ".join(str(tuple(x.shape)) for x in held)
-        raise ValueError(
-            f"the first axis of all tensors of a state is the batch, of one sentence or "
-            f"more, but their shapes are: {shapes or 'none'}"
-        )
 
 
 # Losses

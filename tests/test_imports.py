@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 
 #: A later room may import earlier ones, never the reverse.
 ROOMS = (
+    "companion._transforms",
     "companion._checks",
     "companion.attention",
     "companion.layers",

@@ -295,7 +295,7 @@ ATTENTIVE = sorted(set(MODELS) - SILENT)  # a step returns attention weights
 GLOBAL = [
     name for name in ATTENTIVE if not name.startswith("local_")
 ]  # every token has some weight
-# Without nn.GRU and nn.LSTM, which do not compile; sparse attention does in tests/test_sparse.py.
+# Without nn.GRU and nn.LSTM, which do not compile; sparse attention does in tests/attention/test_sparse.py.
 COMPILED = [
     "bahdanau",
     "local_m_bahdanau",

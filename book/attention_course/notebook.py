@@ -1,4 +1,4 @@
-"""The package's own source code, shown in a notebook."""
+"""Source code of the library and of the course, shown in a notebook."""
 
 import inspect
 import re

@@ -1,8 +1,8 @@
 """The mechanisms, one file each.
 
 Each of them scores the keys, normalises the scores under a mask and averages the values.
-The contract is :class:`~companion.attention.base.Attention`; a chapter changes one part of
-it. The position rules are in :mod:`companion.attention.masks`.
+The contract is :class:`~companion.attention.base.Attention`, of which a mechanism
+changes one part or more. The position rules are in :mod:`companion.attention.masks`.
 """
 
 from typing import TYPE_CHECKING, Any

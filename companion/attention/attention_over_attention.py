@@ -3,7 +3,6 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from companion._checks import check_pointers
 from companion.attention.base import masked_softmax
 from companion.attention.pooling import mean_pooling
 
@@ -88,6 +87,15 @@ def pointer_sum(
         >>> pointer_sum(weights, document, torch.tensor([[7, 9]]))
         tensor([[0.5000, 0.0000]])
     """
-    check_pointers(weights, document, words)
+    _check_pointers(weights, document, words)
     occurs = words.unsqueeze(-1) == document.unsqueeze(1)  # (b, c, n)
     return (occurs * weights.unsqueeze(1)).sum(-1)
+
+
+def _check_pointers(weights: Tensor, document: Tensor, words: Tensor) -> None:
+    """Refuse documents without one weight a position, or words of another batch."""
+    if weights.shape != document.shape or words.shape[:-1] != document.shape[:-1]:
+        raise ValueError(
+            f"weights of shape {tuple(weights.shape)} and words of {tuple(words.shape)} do "
+            f"not fit documents of {tuple(document.shape)}"
+        )

@@ -115,7 +115,7 @@ class Attention(nn.Module, ABC):
         mask: Mask = None,
         query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
-        """The attention weights: a row sums to 1, or to 0 where all keys are masked."""
+        """The attention weights: a row sums to 1 (to less in LocalP), or to 0 if it may attend to no key."""
         check_inputs(query, key, None, mask)
         return self._record(self.compute_weights(query, key, mask, query_position))
 
@@ -195,9 +195,9 @@ class Attention(nn.Module, ABC):
     ) -> Any:
         """The state of causal decoding before the first position.
 
-        The tensors of key and value show their sizes and their type, no more. A state is
-        a tuple of tensors, the batch first, whose attribute ``seen`` says how many
-        positions there were.
+        Of key and value, only their shapes and dtypes are used. A state is a tuple of
+        tensors, the batch first, whose attribute ``seen`` says how many positions there
+        were.
 
         Raises:
             ValueError: the attention is not causal.

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from companion._checks import in_transform
+from companion._transforms import in_transform
 
 
 class KeysAndValues(NamedTuple):
@@ -73,7 +73,10 @@ class _Buffer:
         self.claims: dict[int, object] = {}  # who continues the first positions
 
     def accepts(self, key: Tensor, value: Tensor) -> bool:
-        """Whether these may be written here: all else raises or is promoted by ``torch.cat``."""
+        """Whether these may be written here.
+
+        Anything else is left to ``torch.cat``, which raises or promotes.
+        """
         return (
             _differ_in_length_only(key, self.key)
             and _differ_in_length_only(value, self.value)

@@ -5,9 +5,9 @@ from torch import Tensor
 from companion._checks import check_heads_divide, query_positions, score_shape
 from companion.attention import masks
 from companion.attention.functional import fused_attention
-from companion.attention.prepared import Wrapper
 from companion.attention.sparse import PatternAttention
 from companion.attention.types import Mask, Positions
+from companion.attention.wrappers import Wrapper
 
 
 class CausalAttention(PatternAttention):

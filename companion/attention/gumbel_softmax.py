@@ -7,8 +7,8 @@ from torch import Tensor
 from companion._checks import check_above_zero, check_independent, check_scores
 from companion.attention.base import Attention, masked_softmax
 from companion.attention.hard import one_hot
-from companion.attention.prepared import Wrapper
 from companion.attention.types import Mask, Positions
+from companion.attention.wrappers import Wrapper
 
 
 class GumbelSoftmax(Wrapper):

@@ -72,8 +72,9 @@ class HardAttention(nn.Module):
     the attention inside.
 
     Args:
-        attention: defines α. Its rows must sum to 1, which excludes
-            :class:`~companion.attention.local.LocalP`.
+        attention: defines α, whose rows must sum to 1. Of the package's attentions,
+            :class:`~companion.attention.local.LocalP` is refused; the sums of your own
+            are not checked.
         generator: the source of randomness, on the device of the inputs; by default
             PyTorch's global one. Copies and pickles of the module copy its state.
 

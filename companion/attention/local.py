@@ -22,8 +22,8 @@ from companion.attention.base import (
     uniform_parameter,
     without_autocast,
 )
-from companion.attention.prepared import Wrapper
 from companion.attention.types import Mask, Positions
+from companion.attention.wrappers import Wrapper
 
 
 class Location(Attention):
@@ -130,7 +130,10 @@ class LocalWindow(Wrapper, ABC):
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """As the inner attention's, from a contiguous source, which each step would copy otherwise."""
+        """Key and value of the inner attention, from a contiguous copy of the source.
+
+        Without it, every step would have to copy the source.
+        """
         return self.attention.project(source.contiguous())
 
     def window_indices(

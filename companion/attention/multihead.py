@@ -13,7 +13,6 @@ from companion._checks import (
     check_mask,
     check_positive,
     check_projected,
-    head_size,
 )
 from companion.attention.base import Attention, repeat_heads, show_settings
 from companion.attention.causal import CausalAttention
@@ -73,8 +72,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         source_size = d_model if source_size is None else source_size
         check_positive(d_model=d_model, heads=heads, source_size=source_size)
-        d_k = head_size("d_k", d_k, d_model, heads)
-        d_v = head_size("d_v", d_v, d_model, heads)
+        d_k = _head_size("d_k", d_k, d_model, heads)
+        d_v = _head_size("d_v", d_v, d_model, heads)
         groups = heads if key_value_heads is None else key_value_heads
         check_heads_divide(heads, groups)
         self.heads, self.key_value_heads = heads, groups
@@ -229,6 +228,16 @@ class MultiHeadAttention(nn.Module):
             for parameter, theirs in _pairs(self, other):
                 theirs.copy_(parameter)
         return other
+
+
+def _head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
+    """The features of one head: ``size``, or its part of ``d_model``."""
+    if size is not None:
+        check_positive(**{name: size})
+        return size
+    if d_model % heads:
+        raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
+    return d_model // heads
 
 
 def split_heads(

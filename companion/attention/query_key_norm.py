@@ -6,8 +6,8 @@ from torch.nn.functional import rms_norm
 
 from companion._checks import check_above_zero, check_positive
 from companion.attention.base import Attention
-from companion.attention.prepared import Prepared
 from companion.attention.types import Positions
+from companion.attention.wrappers import Prepared
 
 
 class _RMSNorm(nn.RMSNorm):

@@ -11,15 +11,14 @@ from companion._checks import (
     check_above_zero,
     check_continues,
     check_even_features,
-    check_keeps_keys,
     check_positive,
     check_same_features,
     query_positions,
 )
 from companion.attention.base import Attention
-from companion.attention.prepared import Prepared
 from companion.attention.query_key_norm import QueryKeyNorm
 from companion.attention.types import Positions
+from companion.attention.wrappers import Prepared
 
 
 def rotate(
@@ -182,7 +181,11 @@ class CacheRotary(Rotary):
 
     def __init__(self, attention: Attention, base: float = 10000.0):
         super().__init__(attention, base)
-        check_keeps_keys(self, attention, Attention)
+        if type(attention).extend is not Attention.extend:
+            raise TypeError(
+                f"{type(self).__name__} cannot use {type(attention).__name__}, which does "
+                f"not decode with a cache of keys: use SinkAttention or another that does"
+            )
 
     def extend(
         self,

@@ -7,12 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from companion._checks import (
-    check_last_positions,
-    functorch_is_active,
-    query_positions,
-    score_shape,
-)
+from companion._checks import check_last_positions, query_positions, score_shape
+from companion._transforms import functorch_is_active
 from companion.attention import masks
 from companion.attention.base import without_autocast
 from companion.attention.kernels.merging import MergedAttention

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from companion._checks import check_integers, check_state
+from companion._checks import check_integers
 from companion.decoding.state import DecoderStep, map_state, tensors
 
 _Arguments = ParamSpec("_Arguments")
@@ -37,7 +37,7 @@ class Hypotheses(NamedTuple):
 def in_inference_mode(
     search: Callable[_Arguments, Hypotheses],
 ) -> Callable[_Arguments, Hypotheses]:
-    """A search in PyTorch's inference mode, whose result may be trained with all the same."""
+    """A search in PyTorch's inference mode, whose result can still be used in training."""
 
     @functools.wraps(search)
     def searching(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Hypotheses:
@@ -78,5 +78,11 @@ def end_and_padding(bos: int, eos: int | None, pad: int | None) -> tuple[int, in
 def first_tokens(state: Any, bos: int) -> Int[Tensor, " b"]:
     """``bos`` for each sentence, on the device of the state."""
     held = tensors(state)
-    check_state(held)
+    batches = {tuple(x.shape[:1]) for x in held}
+    if len(batches) != 1 or batches <= {(), (0,)}:
+        shapes = ", ".join(str(tuple(x.shape)) for x in held)
+        raise ValueError(
+            f"the first axis of all tensors of a state is the batch, of one sentence or "
+            f"more, but their shapes are: {shapes or 'none'}"
+        )
     return torch.full(held[0].shape[:1], bos, device=held[0].device)

@@ -19,11 +19,11 @@ class DeepOutput(nn.Module):
     ``hidden`` holds U_o, V_o and C_o side by side.
 
     Args:
-        state_size: dimension of the hidden state s.
+        hidden_size: dimension of the hidden state s.
         embedding_size: dimension of the embedded token y.
         context_size: dimension of the context c.
         size: the number of maxout units, l in the papers; ``None`` is half of
-            ``state_size``.
+            ``hidden_size``.
         vocabulary_size: the number of target tokens.
 
     Source: Bahdanau et al. 2015, appendix A.2.2; Cho et al. 2014, appendix A.1.2.
@@ -37,7 +37,7 @@ class DeepOutput(nn.Module):
 
     def __init__(
         self,
-        state_size: int,
+        hidden_size: int,
         embedding_size: int,
         context_size: int,
         size: int | None,
@@ -45,16 +45,16 @@ class DeepOutput(nn.Module):
     ):
         super().__init__()
         if size is None:
-            check_even(state_size=state_size)
-            size = state_size // 2
+            check_even(hidden_size=hidden_size)
+            size = hidden_size // 2
         check_positive(
-            state_size=state_size,
+            hidden_size=hidden_size,
             embedding_size=embedding_size,
             context_size=context_size,
             size=size,
             vocabulary_size=vocabulary_size,
         )
-        self.hidden = nn.Linear(state_size + embedding_size + context_size, 2 * size)
+        self.hidden = nn.Linear(hidden_size + embedding_size + context_size, 2 * size)
         self.W = nn.Linear(size, vocabulary_size)
 
     def forward(

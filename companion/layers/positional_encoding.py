@@ -10,12 +10,8 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from companion._checks import (
-    check_positions,
-    check_positive,
-    check_size,
-    in_transform,
-)
+from companion._checks import check_positions, check_positive
+from companion._transforms import in_transform
 
 _First = int | Int[Tensor, " b"]
 
@@ -191,7 +187,11 @@ class LearnedPositionalEncoding(nn.Module):
     ) -> Float[Tensor, "b n d"]:
         """The vectors plus the table's rows of their positions."""
         check_positions(embedded, first, self.embedding.num_embeddings)
-        check_size("embedded", embedded, self.embedding.embedding_dim)
+        if embedded.shape[2] != self.embedding.embedding_dim:
+            raise ValueError(
+                f"embedded has {embedded.shape[2]} features, but the table has "
+                f"{self.embedding.embedding_dim}"
+            )
         return embedded + self.embedding(positions(embedded, first))
 
 

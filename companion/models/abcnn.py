@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from companion._checks import (
-    check_longest_sentence,
     check_padding,
     check_pairs,
     check_positive,
-    check_sides,
+    check_source,
 )
+from companion._transforms import in_vmap
 from companion.attention.base import reset_uniform, uniform_parameter
 from companion.attention.pooling import mean_pooling
 from companion.layers.embedding import Embedding
@@ -44,7 +44,7 @@ def match_scores(left: SentenceStates, right: SentenceStates) -> Float[Tensor, "
         tensor([[[0.2500],
                  [1.0000]]])
     """
-    check_sides(left, right, left.states.shape[-1])
+    _check_sides(left, right, left.states.shape[-1])
     differences = left.states.unsqueeze(-2) - right.states.unsqueeze(-3)  # (b, m, n, d)
     scores = 1 / (1 + torch.linalg.vector_norm(differences, dim=-1))
     return scores.masked_fill(~(left.mask.unsqueeze(-1) & right.mask.unsqueeze(-2)), 0)
@@ -97,7 +97,7 @@ class BCNN(nn.Module):
 
     def convolve(self, left: SentenceStates, right: SentenceStates) -> Pair:
         """The phrases of ``width`` words: ``width − 1`` more than a sentence has words."""
-        check_sides(left, right, self.size)
+        _check_sides(left, right, self.size)
         check_padding(left.mask, "the left side")
         check_padding(right.mask, "the right side")
         left, right = _without_padding(*left), _without_padding(*right)
@@ -179,7 +179,7 @@ class ABCNN1(BCNN):
     ) -> Float[Tensor, "b m d"]:
         """One vector a word, from its scores with the n words of the other sentence."""
         limit = self.W_0.shape[1]
-        check_longest_sentence(other, limit)
+        _check_words(other, limit)
         return functional.linear(scores[..., :limit], self.W_0[:, : scores.shape[-1]])
 
 
@@ -230,6 +230,23 @@ class ABCNN3(ABCNN1, ABCNN2):
         >>> left.states.shape
         torch.Size([2, 4, 5])
     """
+
+
+def _check_sides(left: SentenceStates, right: SentenceStates, size: int) -> None:
+    """Refuse the two sides of sentence pairs if states, masks or batches do not fit."""
+    check_source(*left, size, "left side")
+    check_source(*right, size, "right side")
+    check_pairs("left", left.states, "right sentences", right.states)
+
+
+def _check_words(mask: Bool[Tensor, "b n"], limit: int) -> None:
+    """Refuse a sentence of more than ``limit`` words; not when compiled or under ``vmap``."""
+    if mask.shape[1] <= limit or torch.compiler.is_compiling() or in_vmap(mask):
+        return
+    if mask[:, limit:].any():
+        raise ValueError(
+            f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
+        )
 
 
 def _without_padding(states: Tensor, mask: Tensor) -> SentenceStates:

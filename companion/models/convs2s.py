@@ -13,9 +13,8 @@ from companion._checks import (
     check_odd,
     check_positive,
     check_source,
-    in_transform,
-    stack_size,
 )
+from companion._transforms import in_transform
 from companion.attention.scores import Dot
 from companion.decoding.state import DecoderStep, Memory
 from companion.layers.embedding import Embedding
@@ -74,7 +73,7 @@ class ConvS2SEncoder(nn.Module):
         pad: int | None = None,
     ):
         super().__init__()
-        size = stack_size([block.size for block in blocks])
+        size = _stack_size([block.size for block in blocks])
         for block in blocks:
             check_odd(width=block.width)
         self.embedding = Embedding(vocabulary_size, embedding_size, pad)
@@ -231,10 +230,11 @@ class ConvS2SDecoder(SequenceDecoder):
         dropout: float = 0.1,
     ):
         super().__init__()
-        size = stack_size([layer.block.size for layer in layers])
-        self.sum_scale = stack_size([x.sum_scale for x in layers], "sum_scale")
+        size = _stack_size([layer.block.size for layer in layers])
+        self.sum_scale = _stack_size([x.sum_scale for x in layers], "sum_scale")
         self._attending = sum(layer.attends for layer in layers)
-        check_positive(attending_layers=self._attending)
+        if not self._attending:
+            raise ValueError("at least one of the layers must attend to the source")
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.position = position
         self.dropout = nn.Dropout(dropout)
@@ -348,3 +348,12 @@ class ConvS2S(EncoderDecoder):
                 target_vocabulary, embedding_size, positions[1], decoder_layers, dropout
             ),
         )
+
+
+def _stack_size(sizes: Sequence[Any], name: str = "size") -> Any:
+    """The one size, or other number, that all layers of a stack have."""
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"a stack needs layers of one {name}, but there are {len(sizes)}, of {name}s {sizes}"
+        )
+    return sizes[0]

@@ -32,7 +32,7 @@ class ImageEncoder(nn.Module):
         size: features of an annotation, row and column included.
 
     Deviation: Xu et al. 2015 use a large network (VGG) trained on photographs, ours is
-    small enough to train in a chapter.
+    small enough to train on a CPU in minutes.
 
     Example:
         >>> annotations, mask = ImageEncoder(16)(torch.rand(2, 1, 32, 32))
@@ -42,8 +42,12 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, size: int = 64):
         super().__init__()
+        check_positive(size=size)
+        if size < 3:
+            raise ValueError(
+                f"size must be at least 3, because row and column take two features, not {size}"
+            )
         features, narrow, wide = size - 2, 3 * size // 8, 3 * size // 2
-        check_positive(features=features)
         self.first = nn.Conv2d(1, narrow, 3, padding=1)
         self.second = nn.Conv2d(narrow, wide, 3, padding=1)
         self.third = nn.Conv2d(wide, features, 1)
@@ -143,8 +147,7 @@ class Captioner(nn.Module):
             well.
 
     Source: Xu et al. 2015, sections 3.1.2 and 4.2.1.
-    Deviation: the paper applies dropout, ours does not, because the book's captioners
-    are too small to need it.
+    Deviation: the paper applies dropout, ours does not: it is meant for small models.
     Deviation: PyTorch's LSTM adds two bias vectors, of which one would do.
 
     Example:

@@ -110,8 +110,7 @@ class SelfAttentionEncoder(nn.Module):
     Source: Su 2018.
     Deviation: his attention has no biases and no output matrix, and takes word vectors
     extended by their positions as they are; ours is
-    :class:`~companion.attention.multihead.MultiHeadAttention`, the book's standard
-    form.
+    :class:`~companion.attention.multihead.MultiHeadAttention`, the standard form.
     Deviation: padding is masked, so that it changes nothing.
 
     Example:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_causal, check_same_position, check_source, readable
+from companion._checks import check_causal, check_same_position, check_source
+from companion._transforms import readable
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.multihead import MultiHeadAttention

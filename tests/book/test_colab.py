@@ -30,7 +30,15 @@ REST = {
     "ipykernel": "6.17.1",
     "pip": "24.1.2",
 }
-CORE = ("_checks", "attention", "layers", "decoding", "models", "losses")
+CORE = (
+    "_transforms",
+    "_checks",
+    "attention",
+    "layers",
+    "decoding",
+    "models",
+    "losses",
+)
 NEEDED = {
     "attention-companion",
     "einops",

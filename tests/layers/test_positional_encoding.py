@@ -185,8 +185,12 @@ def test_compiled_into_one_graph(position, device):
 @pytest.mark.parametrize(
     ("first", "error", "message"),
     [
-        (-1, ValueError, "positions -1 to 3 are asked for, but the (first|table)"),
-        (torch.tensor([3, -2]), ValueError, "positions -2 to 7 are asked for"),
+        (
+            -1,
+            ValueError,
+            "positions -1 to 3 were requested, but (positions start|the table)",
+        ),
+        (torch.tensor([3, -2]), ValueError, "positions -2 to 7 were requested"),
         (2.5, TypeError, r"first must be an integer, not 2\.5"),
         (None, TypeError, "first must be an integer, not None"),
         (torch.tensor([0.0, 1.0]), TypeError, "first must hold integers, not torch.fl"),
@@ -209,10 +213,10 @@ def test_vectors_without_one_axis_of_positions_are_an_error(position, shape):
 @pytest.mark.parametrize(
     ("first", "message"),
     [
-        (36, "positions 36 to 40 are asked for, but the table has 40, 0 to 39"),
-        (-1, "positions -1 to 3 are"),
-        (torch.tensor([0, 36]), "positions 0 to 40 are"),
-        (torch.tensor([3, -2]), "positions -2 to 7 are"),
+        (36, "positions 36 to 40 were requested, but the table has 40, 0 to 39"),
+        (-1, "positions -1 to 3 were"),
+        (torch.tensor([0, 36]), "positions 0 to 40 were"),
+        (torch.tensor([3, -2]), "positions -2 to 7 were"),
     ],
 )
 def test_a_position_outside_the_table_is_an_error_with_the_numbers(first, message):
@@ -228,7 +232,7 @@ def test_on_another_device_more_vectors_than_positions_are_still_an_error():
     )
     assert position(words(7, device="meta"), first).shape == (2, 7, SIZE)
     with pytest.raises(
-        ValueError, match="positions 0 to 7 are asked for, but the table has 7"
+        ValueError, match="positions 0 to 7 were requested, but the table has 7"
     ):
         position(words(8, device="meta"), first)
 
@@ -236,7 +240,7 @@ def test_on_another_device_more_vectors_than_positions_are_still_an_error():
 @pytest.mark.parametrize("size", [1, SIZE - 1])
 def test_a_table_of_another_size_is_an_error(size):
     with pytest.raises(
-        ValueError, match=f"embedded has {SIZE} features, but {size} were announced"
+        ValueError, match=f"embedded has {SIZE} features, but the table has {size}"
     ):
         LearnedPositionalEncoding(LONGEST, size)(words(5))
 

@@ -72,7 +72,7 @@ def test_compiled_padding_before_a_token_is_an_error_too(backend):
     compiled = torch.compile(source_mask, fullgraph=True, backend=backend)
     assert torch.equal(compiled(SOURCE, 0), SOURCE != 0)
     for source in (SOURCE.flip(1), torch.zeros_like(SOURCE)):
-        with pytest.raises(RuntimeError, match="some rows are empty, or have padding"):
+        with pytest.raises(RuntimeError, match="some rows of a source are empty, or"):
             compiled(source, 0)
 
 
@@ -186,7 +186,7 @@ def test_on_the_meta_device_a_packed_network_has_its_shapes(kind):
     ("mask", "error", "message"),
     [
         ((SOURCE != 0).flip(1), ValueError, r"rows \[0, 1, 2\] .*padding before"),
-        (SOURCE == 99, ValueError, r"in the inputs of \(3, 6\) the rows \[0, 1, 2\]"),
+        (SOURCE == 99, ValueError, r"rows \[0, 1, 2\] of the inputs of shape \(3, 6\)"),
         ((SOURCE != 0)[:2], ValueError, r"\(3, 6, 3\) needs a mask of \(3, 6\)"),
         (SOURCE, TypeError, "must be boolean .* not torch.int64"),
     ],
@@ -256,7 +256,7 @@ def test_deep_output_of_all_steps_at_once():
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("number", range(5))
 def test_bad_sizes_of_a_deep_output_are_errors(number):
-    names = ["state_size", "embedding_size", "context_size", "size", "vocabulary_size"]
+    names = ["hidden_size", "embedding_size", "context_size", "size", "vocabulary_size"]
     for bad, error in ((0, ValueError), (2.5, TypeError)):
         sizes = [3, 2, 5, 7, 11]
         sizes[number] = bad

@@ -206,11 +206,11 @@ def test_match_scores_of_known_distances():
 def test_an_empty_side_is_an_error(build, before, after):
     block, (left, right) = build(), pair()
     with pytest.raises(
-        ValueError, match=r"left side of \(3, 6\) the rows \[1\] are empty"
+        ValueError, match=r"rows \[1\] of the left side of shape \(3, 6\) are empty"
     ):
         block(side([4, 0, 6]), right)
     with pytest.raises(
-        ValueError, match=r"right side of \(3, 6\) the rows \[0, 2\] are empty"
+        ValueError, match=r"rows \[0, 2\] of the right side of shape \(3, 6\) are empty"
     ):
         block(
             left,
@@ -225,16 +225,14 @@ def test_an_empty_side_is_an_error(build, before, after):
 def test_sentences_that_do_not_fit_are_an_error(build, before, after):
     block, (left, right) = build(), pair()
     with pytest.raises(
-        ValueError, match=r"rows \[0, 1\] are empty, or have padding before a word"
+        ValueError, match=r"rows \[0, 1\] .* are empty, or have padding before a word"
     ):
         block(left._replace(mask=left.mask.flip(1)), right)
     with pytest.raises(
         ValueError, match="3 left and 2 right sentences do not make pairs"
     ):
         block(left, SentenceStates(right.states[:2], right.mask[:2]))
-    with pytest.raises(
-        ValueError, match="the right side has 2 features, but 3 were announced"
-    ):
+    with pytest.raises(ValueError, match=r"right side need a shape \(b, k, 3\), not"):
         block(left, right._replace(states=right.states[..., :2]))
     with pytest.raises(
         ValueError,
@@ -352,7 +350,7 @@ def test_word_vectors_are_initialised_far_apart_and_padding_at_zero():
 
 
 def test_a_pair_with_an_empty_side_is_an_error():
-    with pytest.raises(ValueError, match=r"rows \[0\] are empty"):
+    with pytest.raises(ValueError, match=r"rows \[0\] .* are empty"):
         PairClassifier(11, [BCNN(6, 5, 3)], 2, pad=0)(
             torch.tensor([[4]]), torch.tensor([[0]])
         )

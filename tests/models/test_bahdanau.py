@@ -201,7 +201,7 @@ def test_dropout_is_on_the_embeddings_of_both_sides_in_training_only():
         )
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("source", (4, 9)), ("state", (7, 10))])
+@pytest.mark.parametrize(("name", "sizes"), [("source", (4, 9)), ("hidden", (7, 10))])
 def test_an_odd_size_is_an_error(name, sizes):
     hidden, source = sizes
     with pytest.raises(

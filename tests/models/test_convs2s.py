@@ -182,7 +182,7 @@ def test_the_gradient_is_divided_by_the_number_of_attending_layers(attends):
 
 
 def test_a_decoder_that_never_attends_is_an_error():
-    with pytest.raises(ValueError, match="attending_layers must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="at least one of the layers must attend"):
         partly_attending(False, False)
 
 
@@ -510,7 +510,7 @@ def test_the_context_keeps_the_variance_of_one_token_where_all_weights_are_equal
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"width": 4}, "width must be odd, to have a centre, but is 4"),
+        ({"width": 4}, "width must be odd, so that it has a centre, not 4"),
         ({"width": 0}, "width must be at least 1, not 0"),
         ({"layers": 0}, "layers must be at least 1, not 0"),
         ({"sum_scale": 0.0}, r"sum_scale must be finite and above 0, not 0\.0"),
@@ -560,16 +560,16 @@ def test_layers_that_do_not_fit_each_other_or_the_embeddings_are_errors():
 
 def test_beyond_the_table_of_positions_is_an_error_on_both_sides(model):
     with pytest.raises(
-        ValueError, match="positions 0 to 16 are asked for, but the table has 16"
+        ValueError, match="positions 0 to 16 were requested, but the table has 16"
     ):
         model(torch.full((1, 17), 4), TARGET[:1])
     with pytest.raises(
-        ValueError, match="positions 0 to 16 are asked for, but the table has 16"
+        ValueError, match="positions 0 to 16 were requested, but the table has 16"
     ):
         model(SOURCE[:1], torch.full((1, 17), 4))
     model.decoder.output.bias.data[2] = -1e9  # never <eos>
     with pytest.raises(
-        ValueError, match="positions 16 to 16 are asked for, but the table has 16"
+        ValueError, match="positions 16 to 16 were requested, but the table has 16"
     ):
         greedy(model.step, model.start(SOURCE), 17, **MARKS)
 

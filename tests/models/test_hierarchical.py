@@ -127,9 +127,12 @@ def test_zero_queries_make_both_attentions_means():
 @pytest.mark.parametrize(
     ("tokens", "rows"),
     [
-        (torch.tensor([[[4, 5]], [[0, 0]]]), r"\(2, 1, 2\) the rows \[1\]"),
-        (torch.zeros(1, 0, 3, dtype=torch.int64), r"\(1, 0, 3\) the rows \[0\]"),
-        (torch.zeros(2, 3, 0, dtype=torch.int64), r"\(2, 3, 0\) the rows \[0, 1\]"),
+        (
+            torch.tensor([[[4, 5]], [[0, 0]]]),
+            r"rows \[1\] of documents of shape \(2, 1, 2\)",
+        ),
+        (torch.zeros(1, 0, 3, dtype=torch.int64), r"rows \[0\] .* \(1, 0, 3\)"),
+        (torch.zeros(2, 3, 0, dtype=torch.int64), r"rows \[0, 1\] .* \(2, 3, 0\)"),
     ],
 )
 def test_a_document_without_words_is_an_error_with_its_row(tokens, rows):
@@ -150,7 +153,7 @@ def test_a_token_outside_the_vocabulary_is_an_error():
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((VOCABULARY, 3, 5, 2), "size must be even, to be halved, but is 5"),
+        ((VOCABULARY, 3, 5, 2), "size must be even, because it is halved, not 5"),
         ((VOCABULARY, 3, 0, 2), "size must be at least 1, not 0"),
         ((VOCABULARY, 0, 4, 2), "size must be at least 1, not 0"),
         ((VOCABULARY, 3, 4, 0), "classes must be at least 1, not 0"),

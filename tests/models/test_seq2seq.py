@@ -328,11 +328,14 @@ def test_log_prob_is_summed_in_32_bits(how):
     ("target", "message"),
     [
         (WHOLE[:2], "3 sources and 2 targets do not make pairs"),
-        (WHOLE[:, :1], r"\(3, 1\) the rows \[0, 1, 2\] are not two tokens or more"),
-        (WHOLE[:, :0], r"\(3, 0\) the rows \[0, 1, 2\]"),
-        (WHOLE * torch.tensor([[1], [0], [1]]), r"\(3, 5\) the rows \[1\]"),
-        (WHOLE * (torch.arange(5) != 2), r"\(3, 5\) the rows \[0\]"),
-        (WHOLE * (torch.arange(5) < 1), r"\(3, 5\) the rows \[0, 1, 2\]"),
+        (
+            WHOLE[:, :1],
+            r"rows \[0, 1, 2\] of targets of shape \(3, 1\) are not two tokens or",
+        ),
+        (WHOLE[:, :0], r"rows \[0, 1, 2\] .* \(3, 0\)"),
+        (WHOLE * torch.tensor([[1], [0], [1]]), r"rows \[1\] .* \(3, 5\)"),
+        (WHOLE * (torch.arange(5) != 2), r"rows \[0\] .* \(3, 5\)"),
+        (WHOLE * (torch.arange(5) < 1), r"rows \[0, 1, 2\] .* \(3, 5\)"),
     ],
 )
 def test_a_target_that_is_not_whole_has_no_log_prob(target, message):
@@ -346,7 +349,7 @@ def test_without_padding_every_token_after_the_first_counts():
     logits = model(SOURCE, target[:, :-1])
     expected = logits.log_softmax(-1).gather(-1, target[:, 1:, None]).sum((1, 2))
     close(model.log_prob(SOURCE, target), expected)
-    with pytest.raises(ValueError, match=r"the rows \[0, 1, 2\] are not two tokens"):
+    with pytest.raises(ValueError, match=r"rows \[0, 1, 2\] .* are not two tokens"):
         model.log_prob(SOURCE, target[:, :1])
 
 

@@ -163,7 +163,7 @@ def test_a_pooling_with_parameters_is_trained_with_the_model():
 
 @pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
 def test_an_empty_text_is_an_error(encoder):
-    with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
+    with pytest.raises(ValueError, match=r"rows \[1\] .* are empty"):
         Classifier(encoder(), mean_pooling, 6, 2)(torch.tensor([[4], [0]]))
 
 

@@ -300,14 +300,14 @@ def test_a_step_computes_one_token_and_keeps_the_keys_of_all():
 def test_a_token_beyond_the_learned_positions_is_an_error_with_the_numbers():
     model = stack(position=lambda: LearnedPositionalEncoding(7, SIZE))
     with pytest.raises(
-        ValueError, match="positions 0 to 7 are asked for, but the table has 7, 0 to 6"
+        ValueError, match="positions 0 to 7 were requested, but the table has 7, 0 to 6"
     ):
         model(nn.functional.pad(SOURCE, (0, 1)), TARGET)
     state = model.start(SOURCE)
     for _ in range(7):
         state = model.step(TARGET[:, 0], state).state
     with pytest.raises(
-        ValueError, match="positions 7 to 7 are asked for, but the table has 7"
+        ValueError, match="positions 7 to 7 were requested, but the table has 7"
     ):
         model.step(TARGET[:, 0], state)
 
@@ -401,7 +401,7 @@ def test_a_key_is_rotated_once_and_kept():
     "attention", [ScaledDot(), LocalAttention(2), PatternAttention(strided(2))]
 )
 def test_a_layer_that_decodes_refuses_attention_that_is_not_causal(layer, attention):
-    message = f"{type(attention).__name__} of {layer.__name__} is not causal: use CausalAttention"
+    message = f"^{layer.__name__} needs a causal attention, not {type(attention).__name__}: use"
     with pytest.raises(ValueError, match=message):
         layer(**SIZES, attention=attention)
 

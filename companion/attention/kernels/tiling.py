@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from companion._checks import check_relative
 from companion.attention.masks import RuleFunction
 
 # Measured on a CPU: smaller blocks are not faster, and a larger number of them takes
@@ -116,7 +115,11 @@ class Tiles(NamedTuple):
         Raises:
             ValueError: the rule does not promise to depend on i − j alone.
         """
-        check_relative(rule)
+        if not getattr(rule, "relative", False):
+            raise ValueError(
+                f"tiles share one mask, which needs a rule that depends on i − j alone and "
+                f"sets `relative = True`, not {rule!r}: PatternAttention takes any rule"
+            )
         i = self.queries.cut(
             torch.arange(keys - queries, keys, device=device)[:, None]
         )[0]

@@ -265,5 +265,7 @@ def test_a_pattern_is_on_the_requested_device():
 @pytest.mark.parametrize("rule", [same_block(3), lambda i, j: j <= i])
 def test_a_rule_that_does_not_promise_to_depend_on_the_distance_is_an_error(rule):
     (tiles,) = local_tiles(7, 7, 9, 9)
-    with pytest.raises(ValueError, match="depends on i − j alone and says so by `rela"):
+    with pytest.raises(
+        ValueError, match="depends on i − j alone and sets `relative = True`"
+    ):
         tiles.pattern(rule, 7, 7)

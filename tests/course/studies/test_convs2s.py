@@ -129,7 +129,7 @@ def test_layers_that_there_are_not_are_refused():
         ValueError, match="layer that attends must be one of 1, 2, not 9"
     ):
         convs2s.build(12, 10, 8, 2, 2, attending=[1, 9], seed=0)
-    with pytest.raises(ValueError, match="attending_layers must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="at least one of the layers must attend"):
         convs2s.build(12, 10, 8, 2, 2, attending=[], seed=0)
 
 

@@ -122,7 +122,7 @@ def test_an_unknown_candidate_is_an_error():
 def test_a_question_without_words_is_an_error(kind):
     empty = TWO[1]._replace(question=())
     task = Cloze(TWO, TWO, [TWO[0], empty])
-    with pytest.raises(ValueError, match=r"rows \[1\] are empty"):
+    with pytest.raises(ValueError, match=r"rows \[1\] .* are empty"):
         task.accuracy(kind(len(task.words), 3, 4, pad=0))
 
 

@@ -1,4 +1,4 @@
-"""Attentions around another one: what rotations, norms, windows and noise have in common."""
+"""Attention modules that wrap another one: what rotations, norms, windows and noise have in common."""
 
 from abc import ABC, abstractmethod
 from typing import Any
