@@ -250,7 +250,7 @@ def test_match_scores_of_sentences_that_do_not_fit_are_an_error():
     left, right = pair()
     with pytest.raises(ValueError, match="3 left and 2 right sentences"):
         match_scores(left, SentenceStates(right.states[:2], right.mask[:2]))
-    with pytest.raises(ValueError, match="the right side has 2 features, but 3"):
+    with pytest.raises(ValueError, match=r"right side need a shape \(b, k, 3\)"):
         match_scores(left, right._replace(states=right.states[..., :2]))
     with pytest.raises(ValueError, match=r"left side need a shape .* not \(6, 3\)"):
         match_scores(SentenceStates(left.states[0], left.mask[0]), right)

@@ -584,7 +584,7 @@ def test_an_encoder_of_another_size_is_an_error(model):
     other = ConvS2SEncoder(
         11, 6, LearnedPositionalEncoding(16, 6), [GatedConvolution(4, 3)], pad=0
     )
-    with pytest.raises(ValueError, match="source has 6 features, but 3"):
+    with pytest.raises(ValueError, match=r"source need a shape \(b, k, 3\), not"):
         model.decoder.start(*other(SOURCE))
 
 

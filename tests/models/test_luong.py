@@ -190,7 +190,7 @@ def test_encoder_and_decoder_of_different_depth_are_an_error():
 
 def test_states_of_another_size_are_an_error():
     decoder = luong.LuongDecoder(5, 3, HIDDEN, Dot())
-    with pytest.raises(ValueError, match="source has 6 features, but 4"):
+    with pytest.raises(ValueError, match=r"\(b, k, 4\), not \(3, 7, 6\)"):
         decoder.start(*luong.LuongEncoder(11, 3, 6, pad=0)(SOURCE))
 
 
