@@ -91,7 +91,7 @@ class LinearBias(PatternAttention):
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        """By PyTorch's fused kernel, with the bias as its mask."""
+        """By the definition, because the bias is added to the scores."""
         return self.compute_both(query, key, value, mask, position)[0]
 
     def _times_slope(self, distance: Float[Tensor, "*b q k"]) -> Float[Tensor, "..."]:

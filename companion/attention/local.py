@@ -190,7 +190,7 @@ class LocalWindow(Wrapper, ABC):
     ) -> tuple[Tensor, Tensor]:
         """The context of each window, and its weights over the whole source."""
         weights, indices = self.window_weights(query, key, mask, position)
-        context = (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
+        context = _weighted_sum(weights, value, indices)
         return context, _scatter(weights, indices, key.shape[-2])
 
     def compute_context(
@@ -198,7 +198,7 @@ class LocalWindow(Wrapper, ABC):
     ) -> Tensor:
         """The context of each window."""
         weights, indices = self.window_weights(query, key, mask, position)
-        return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
+        return _weighted_sum(weights, value, indices)
 
 
 class LocalM(LocalWindow):
@@ -314,6 +314,15 @@ def _gather(
     *batch, keys, size = source.shape
     first = keys * torch.arange(prod(batch), device=source.device).view(*batch, 1, 1)
     return embedding(first + indices, source.reshape(-1, size))
+
+
+def _weighted_sum(
+    weights: Float[Tensor, "*b q w"],
+    value: Float[Tensor, "*b k v"],
+    indices: Int[Tensor, "*b q w"],
+) -> Float[Tensor, "*b q v"]:
+    """The sum of the values of each window, by its weights."""
+    return (weights.unsqueeze(-2) @ _gather(value, indices)).squeeze(-2)
 
 
 def _scatter(

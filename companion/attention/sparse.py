@@ -117,7 +117,7 @@ class TiledAttention(PatternAttention, ABC):
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
-        """By tiles of the sequence, where no mask is given and the queries are all positions."""
+        """By tiles of the sequence; by the definition if the queries' positions are given."""
         shape = score_shape(query, key, value)
         if position is not None or 0 in shape[-2:] or needs_definition():
             return self.compute_both(query, key, value, mask, position)[0]

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from attention_course.data.batching import Batch
 from attention_course.data.examples import Labelled
 from attention_course.data.vocabulary import PAD
-from companion.losses.tokens import Loss, to_float32, token_loss
+from companion.losses.tokens import Loss, token_loss
 
 #: The figures of a step, by the names of the measures.
 Record = dict[str, int | float]
@@ -122,9 +121,7 @@ def label_loss(model: nn.Module, batch: Labelled) -> Loss:
         model: from the inputs of a batch to logits ``(b, classes)``.
         batch: ``inputs``, a tuple of tensors, and ``labels``, integers ``(b,)``.
     """
-    logits = to_float32(model(*batch.inputs))
-    total = cross_entropy(logits, batch.labels, reduction="sum")
-    return Loss(total, torch.tensor(len(batch.labels), device=total.device))
+    return token_loss(model(*batch.inputs), batch.labels)
 
 
 def loss_and_perplexity(
