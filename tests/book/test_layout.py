@@ -102,16 +102,17 @@ def test_the_keyboard_reaches_code_that_was_folded(phone):
 
 def test_the_keyboard_reaches_a_table_that_becomes_wider_and_not_higher(phone):
     page = phone("11_convs2s.html")
+    page.wait_for_function(IS_LAID_OUT)
     page.wait_for_function(MATH_IS_SET)
-    page.wait_for_function(KEYBOARD_REACHES_ALL)
-    narrow = page.locator(".pst-scrollable-table-container:not([tabindex])").first
-    narrow.evaluate(
-        "one => { one.style.height = `${one.offsetHeight}px`; one.id = 'narrow' }"
-    )
-    page.locator("#narrow > table").evaluate(
-        "table => { table.style.minWidth = '1000px' }"
-    )
-    page.locator("#narrow[tabindex='0']").wait_for()
+    box = page.locator(".pst-scrollable-table-container").first
+    box.evaluate("one => { one.style.height = '100px'; one.id = 'box' }")
+    resize = """(table, width) => {
+        table.style.cssText = `display: block; overflow: hidden; height: 50px; width: ${width}px`;
+    }"""
+    page.locator("#box > table").evaluate(resize, 50)
+    page.locator("#box:not([tabindex])").wait_for()
+    page.locator("#box > table").evaluate(resize, 1000)
+    page.locator("#box[tabindex='0']").wait_for()
 
 
 def test_weights_are_asked_for_after_all_that_the_page_needs(phone):
