@@ -1,7 +1,6 @@
 """What the wheel holds, and what the README promises of it. (test_colab.py installs it.)"""
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -81,21 +80,6 @@ EXTRAS = {
 }
 #: Scripts import those beside them by their names.
 SCRIPTS = ("book/tools/*.py", "tests/benchmarks/*.py")
-SITE_TOOLS = (
-    "IPython",
-    "axe_playwright_python",
-    "docutils",
-    "ipykernel",
-    "jupyter_book",
-    "jupytext",
-    "nbclient",
-    "nbformat",
-    "nbval",
-    "pikepdf",
-    "playwright",
-    "pypdfium2",
-    "sphinx",
-)
 
 
 def files_of(folder):
@@ -158,25 +142,6 @@ def test_every_import_is_declared(folder, extra):
         if not declared & {normal(owner) for owner in owners.get(name, [name])}
     }
     assert missing == set()
-
-
-def test_unit_tests_need_none_of_the_books_tools():
-    program = f"""
-import sys
-sys.modules |= dict.fromkeys({SITE_TOOLS})  # importing any of them is an error
-import pytest
-sys.exit(pytest.main(sys.argv[1:]))
-"""
-    options = ["--collect-only", "-q", "tests", "--ignore=tests/book"]
-    run = subprocess.run(
-        [sys.executable, "-c", program, *options, "-p", "no:cacheprovider"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr
 
 
 def test_a_copy_of_the_folder_needs_no_installation(tmp_path):

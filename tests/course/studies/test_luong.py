@@ -15,7 +15,7 @@ from attention_course.tasks import (
 def few(task):
     """The task with a few pairs of each set, and all words."""
     return TranslationTask(
-        task.training_pairs[:200], task.validation_pairs[:2], task.test_pairs[:40]
+        task.training_pairs[:200], task.validation_pairs[:2], task.test_pairs[:10]
     )
 
 
