@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -15,7 +14,10 @@ Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]
 def to_array(values: Any, name: str) -> Float[np.ndarray, "..."]:
     """A tensor, an array, or nested lists of them as one array of floats on the CPU."""
     try:
-        return np.asarray(_without_tensors(values), dtype=float)
+        array = np.asarray(_without_tensors(values))
+        if np.iscomplexobj(array):
+            raise TypeError("they are complex")
+        return array.astype(float)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{name} must be numbers, in a tensor, an array or even lists: {error}"
@@ -24,7 +26,8 @@ def to_array(values: Any, name: str) -> Float[np.ndarray, "..."]:
 
 def _without_tensors(values: Any) -> Any:
     if isinstance(values, Tensor):
-        return values.detach().to("cpu", torch.float64).numpy()
+        values = values.detach().cpu()
+        return (values if values.is_complex() else values.double()).numpy(force=True)
     return (
         [_without_tensors(value) for value in values]
         if isinstance(values, list | tuple)

@@ -11,6 +11,7 @@ import torch
 
 from companion.visualization import (
     curves,
+    explore,
     heatmap,
     heatmaps,
     learning_curves,
@@ -109,6 +110,36 @@ def test_values_that_are_no_numbers_are_refused(values):
         match="the values of model 'a' must be numbers, in a tensor, an array or",
     ):
         to_array(values, "the values of model 'a'")
+
+
+COMPLEX = torch.tensor([[0.5 + 0.5j, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "values", [COMPLEX, COMPLEX.conj(), COMPLEX.numpy(), [list(COMPLEX[0])], [[0.5j]]]
+)
+def test_complex_numbers_are_refused(values):
+    with pytest.raises(
+        TypeError, match=r"weights must be numbers, .*: they are complex"
+    ):
+        to_array(values, "weights")
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "plot",
+    [
+        lambda: heatmap(COMPLEX, ["a"], KEYS),
+        lambda: explore(COMPLEX, ["a"], KEYS),
+        lambda: curves([1, 2], {"a": COMPLEX}, "x", "y"),
+        lambda: text_heatmap([KEYS], COMPLEX, torch.ones(1)),
+        lambda: tree({("a",): 1j}, []),
+    ],
+)
+def test_every_plot_refuses_complex_numbers(plot):
+    with pytest.raises(TypeError, match="complex"):
+        plot()
+    assert not plt.get_fignums()
 
 
 @pytest.mark.cuda

@@ -9,6 +9,7 @@ import re
 import tarfile
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import category
 
 from attention_course.data.download import fetch
 
@@ -22,7 +23,16 @@ SHA256 = {
 #: The splits.
 SPLITS = ("train", "test")
 _LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/([0-9]{1,5})_[0-9]+\.txt")
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+# Accents and vowel signs, which Python's \w leaves out, and what selects a Chinese glyph.
+_MARKS = "".join(
+    character
+    for character in map(chr, (*range(0x1F000), *range(0xE0100, 0xE01F0)))
+    if category(character).startswith("M")
+)
+# The lookahead is for speed: no mark comes before U+0300.
+_PART = rf"[^\W_]+(?:(?![\0-\u02ff])[{_MARKS}]+[^\W_]*)*"
+# Between two parts may be an apostrophe, or the non-joiner or joiner of Persian and Hindi.
+_WORD = re.compile(rf"{_PART}(?:['\u200c\u200d]{_PART})*")
 _BREAK = "<br />"
 # The end of a sentence; the point in 3.5 is none.
 _END = re.compile(rf"[.!?]+(?!\w)|{_BREAK}")
@@ -82,7 +92,7 @@ def read_archive(path: Path, split: str) -> list[Review]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a review in lower case: letters and digits, with inner apostrophes.
+    """The words of a review in lower case: letters with their marks, digits, inner apostrophes.
 
     Everything else separates words, including HTML's line breaks. Keras, whose edition
     of these reviews many articles use, keeps such a break as the word ``br``, and

@@ -1,10 +1,10 @@
 """The time that a training takes, also if it is interrupted and resumed."""
 
-import json
 import time
 from pathlib import Path
 
 from attention_course.experiments.record import write_json
+from attention_course.training.checkpoint import read_json
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
         }
 
     def _laps(self) -> dict[str, dict[str, float]]:
-        return json.loads(self.path.read_text()) if self.path.exists() else {}
+        return read_json(self.path) if self.path.exists() else {}
 
 
 def _now() -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attention_course.training.checkpoint import first_difference, replacing
+from attention_course.training.checkpoint import first_difference, read_json, replacing
 
 VERSION = 3  #: of the format of a result
 #: The names in a result, and the types of their values.
@@ -63,7 +63,7 @@ def read_result(path: Path | str) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: it is of another version, damaged, or something else.
     """
-    result = _read_json(Path(path))
+    result = read_json(Path(path))
     if (version := result.get("version")) != VERSION:
         raise ValueError(
             f"{path} is a result of version {version}, but version {VERSION} is read here"
@@ -77,13 +77,6 @@ def read_result(path: Path | str) -> dict[str, Any]:
     return result
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-
-
 def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
     """Refuse to resume the run of a folder with other arguments.
 
@@ -94,7 +87,7 @@ def require_same_arguments(folder: Path, arguments: dict[str, Any]) -> None:
     path = folder / "arguments.json"
     if not path.exists():
         return
-    if difference := first_difference(arguments, _read_json(path)):
+    if difference := first_difference(arguments, read_json(path)):
         name, here, there = difference
         raise ValueError(
             f"{folder} holds a run with {name} = {there}, but now {name} = {here}: "

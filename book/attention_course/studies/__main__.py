@@ -19,7 +19,10 @@ def main() -> None:
     chosen = parser.parse_args()
     study = import_module(f"attention_course.studies.{chosen.study}")
     torch.set_num_threads(1)
-    record(chosen.file, study.TITLE, study.settings(), study.measure)
+    try:
+        record(chosen.file, study.TITLE, study.settings(), study.measure)
+    except (ValueError, OSError, FloatingPointError) as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from attention_course.training.checkpoint import replacing
+from attention_course.training.checkpoint import read_json, replacing
 
 FOLDER = Path(__file__).parent  #: of the studies that the package has
 _Run = dict[str, dict[str, Any]]  # its "setting", and what was "measured"
@@ -109,8 +109,8 @@ def record(
 
     Raises:
         ValueError: a setting occurs twice, something measured has the name of a setting,
-            other versions of Python or PyTorch began the file, or all its runs are of
-            another study.
+            the file is damaged, other versions of Python or PyTorch began it, or all its
+            runs are of another study.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -150,9 +150,11 @@ def _begun(
     """
     if not path.exists():
         return []
-    found = json.loads(path.read_text("utf-8"))
-    runs: list[_Run] = found.pop("runs")
-    made, now = ({x: y[x] for x in ("python", "torch")} for y in (found, about))
+    found = read_json(path)
+    runs = found.get("runs")
+    if not (isinstance(runs, list) and all(map(_is_run, runs))):
+        raise ValueError(f"{path} is no study: it holds no runs")
+    made, now = ({x: y.get(x) for x in ("python", "torch")} for y in (found, about))
     if made != now:
         raise ValueError(f"{path} is of {made}, not of {now}: name another file")
     kept = [run for run in runs if run["setting"] in wanted]
@@ -161,6 +163,12 @@ def _begun(
             f"none of the {len(runs)} runs of {path} is of this study: name another file"
         )
     return kept
+
+
+def _is_run(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(part), dict) for part in ("setting", "measured")
+    )
 
 
 def _rounded(value: Any) -> Any:

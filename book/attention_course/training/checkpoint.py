@@ -2,6 +2,7 @@
 
 import glob
 import io
+import json
 import os
 import platform
 import random
@@ -71,20 +72,33 @@ def random_state(model: nn.Module) -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": (name, key.tolist(), *rest),
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "modules": {
             name: generator.get_state() for name, generator in _generators(model)
         },
-    }
+    } | _accelerator_states()
+
+
+def _accelerator_states() -> dict[str, list[Tensor]]:
+    """The states of the generators of all GPUs or the like, by the kind of device."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is None:
+        return {}
+    module, count = (
+        torch.get_device_module(device.type),
+        torch.accelerator.device_count(),
+    )
+    return {device.type: [module.get_rng_state(index) for index in range(count)]}
 
 
 def set_random_state(model: nn.Module, state: dict[str, Any]) -> None:
-    """Restore :func:`random_state`; those of GPUs only if there are as many."""
+    """Restore :func:`random_state`; those of accelerators only if there are as many."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
-    if torch.cuda.device_count() == len(state["cuda"]):
-        torch.cuda.set_rng_state_all(state["cuda"])
+    for kind, own in _accelerator_states().items():
+        if len(own) == len(saved := state.get(kind, [])):
+            for index, one in enumerate(saved):
+                torch.get_device_module(kind).set_rng_state(one, index)
     states = state["modules"]
     for name, generator in _generators(model):
         generator.set_state(states[name])
@@ -132,6 +146,22 @@ def read(path: Path | str) -> dict[str, Any]:
     if not isinstance(saved, dict):
         raise ValueError(f"{path} is no checkpoint: it holds a {type(saved).__name__}")
     return saved
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, as results and studies are.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged or something else.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it holds a {type(content).__name__}")
+    return content
 
 
 def versions() -> str:

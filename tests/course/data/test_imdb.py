@@ -93,6 +93,12 @@ def test_numbers_are_sorted_as_numbers_and_not_as_text(archive):
         ),
         ("Amélie\x96rock'n'roll", ["amélie", "rock'n'roll"]),
         ("...!", []),
+        ("हिन्दी, தமிழ்", ["हिन्दी", "தமிழ்"]),
+        ("nai\u0308ve cafe\u0301s'", ["nai\u0308ve", "cafe\u0301s"]),
+        ("İstanbul", ["i\u0307stanbul"]),  # the lower case of İ is i and a mark
+        ("שָׁלוֹם สวัสดี", ["שָׁלוֹם", "สวัสดี"]),
+        ("می\u200cخواهم क्\u200dष", ["می\u200cخواهم", "क्\u200dष"]),
+        ("葛\U000e0100城 \u0301 x\u200c", ["葛\U000e0100城", "x"]),
     ],
 )
 def test_words_are_letters_digits_and_apostrophes_between_them(text, expected):

@@ -21,3 +21,9 @@ def test_what_is_repeated_is_counted_once(tmp_path, monkeypatch):
 
 def test_nothing_has_been_trained(tmp_path):
     assert Clock(tmp_path / "seconds.json").total() == {"wall": 0, "cpu": 0}
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "seconds.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"seconds\.json is damaged"):
+        Clock(tmp_path / "seconds.json").lap(10)

@@ -35,7 +35,10 @@ def test_a_result_of_another_version_is_refused(tmp_path, result, version):
 def test_a_damaged_result_is_named(tmp_path, result):
     path = tmp_path / "result.json"
     whole = json.dumps(result)
-    for content in ("", whole[:-1], whole.replace("{", "\xff")):
+    for content in (
+        *("", whole[:-1], whole.replace("{", "\xff")),
+        *("[]", "5", "[" * 100_000),  # no object, and deeper than Python reads
+    ):
         path.write_bytes(content.encode("latin-1"))
         with pytest.raises(ValueError, match=r"result\.json is damaged"):
             read_result(path)

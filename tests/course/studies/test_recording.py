@@ -1,14 +1,19 @@
 """Recorded studies: a file is written run by run, continued, and read."""
 
 import json
+import platform
 import sys
 
 import pytest
+import torch
 
 from attention_course.studies import grid, record, recorded, recording
 from attention_course.studies.__main__ import main
 
 SETTINGS = [{"x": 1, "seed": 0}, {"x": 2, "seed": 0}, {"x": 2, "seed": 1}]
+
+
+VERSIONS = {"python": platform.python_version(), "torch": torch.__version__}
 
 
 class Measure:
@@ -163,6 +168,50 @@ def test_the_command_makes_the_named_study(tmp_path, monkeypatch):
     main()
     assert len(runs(path)) == 3
     assert json.loads(path.read_text("utf-8"))["title"] == luong.TITLE
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is damaged"),
+        ("{", "is damaged"),
+        ("\xff", "is damaged"),
+        ("[" * 100_000, "is damaged"),
+        ("[]", "is damaged"),
+        ("{}", "holds no runs"),
+        ('{"runs": 5}', "holds no runs"),
+        ('{"runs": [5]}', "holds no runs"),
+        ('{"runs": [{"measured": {}}]}', "holds no runs"),
+        ('{"runs": []}', "name another file"),
+        ('{"runs": [], "python": "0", "torch": "0"}', "name another file"),
+        (json.dumps({"runs": [{"setting": {}, "measured": {}}]} | VERSIONS), "of this"),
+    ],
+)
+def test_a_file_that_cannot_be_continued_is_named_in_one_line(
+    tmp_path, monkeypatch, capsys, content, message
+):
+    path = tmp_path / "luong.json"
+    path.write_bytes(content.encode("latin-1"))
+    error = refused(path, monkeypatch, capsys)
+    assert str(path) in error
+    assert message in error
+    assert path.read_bytes() == content.encode("latin-1")
+
+
+@pytest.mark.parametrize("path", [".", "/dev/null/x.json"])
+def test_a_path_that_is_no_file_is_named_in_one_line(path, monkeypatch, capsys):
+    assert path.removesuffix("/x.json") in refused(path, monkeypatch, capsys)
+
+
+def refused(path, monkeypatch, capsys):
+    """The last line of what the command prints when it refuses a file and exits with 2."""
+    monkeypatch.setattr(sys, "argv", ["studies", "luong", str(path)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("python -m attention_course.studies: error: ")
+    return line
 
 
 def test_an_unknown_study_is_refused_with_those_that_there_are(monkeypatch, capsys):

@@ -122,6 +122,51 @@ def test_random_generators_go_on_where_they_were(tmp_path):
     assert (draw(), draw()) == expected
 
 
+class FakeAccelerator:
+    """The module of an accelerator, such as ``torch.mps``, with two devices."""
+
+    def __init__(self):
+        self.generators = [torch.Generator().manual_seed(seed) for seed in range(2)]
+
+    def get_rng_state(self, device):
+        return self.generators[device].get_state()
+
+    def set_rng_state(self, state, device):
+        self.generators[device].set_state(state)
+
+    def draw(self):
+        return [float(torch.rand((), generator=x)) for x in self.generators]
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    fake = FakeAccelerator()
+    monkeypatch.setattr(
+        torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("xpu")
+    )
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: len(fake.generators))
+    monkeypatch.setattr(torch, "get_device_module", {"xpu": fake}.__getitem__)
+    return fake
+
+
+def test_the_generators_of_any_accelerator_go_on_where_they_were(tmp_path, accelerator):
+    accelerator.draw()
+    with replacing(tmp_path / "state") as file:
+        torch.save(random_state(nn.Identity()), file)
+    expected = accelerator.draw()
+    set_random_state(nn.Identity(), read(tmp_path / "state"))
+    assert accelerator.draw() == expected
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_the_states_of_other_devices_are_left_out(accelerator, other):
+    state = random_state(nn.Identity())
+    accelerator.generators = accelerator.generators[:other]
+    set_random_state(nn.Identity(), state)
+    on_a_cpu = {name: state[name] for name in ("python", "numpy", "torch", "modules")}
+    set_random_state(nn.Identity(), on_a_cpu)
+
+
 def saved(path, content):
     with replacing(path) as file:
         torch.save(content, file)

@@ -329,7 +329,7 @@ class TestCheckpointsThatDoNotFit:
             r"its schedule\.lr_lambdas is .*20.*, here .*1000",
         )
 
-    @pytest.mark.parametrize("name", ["python", "numpy", "torch", "cuda", "modules"])
+    @pytest.mark.parametrize("name", ["python", "numpy", "torch", "modules"])
     def test_random_generators_that_cannot_be_set(self, path, name):
         content = read(path)
         del content["random"][0][name]
