@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._transforms import in_vmap, readable
+from companion._transforms import has_numbers, readable
 
 # Numbers and sizes
 
@@ -380,7 +380,7 @@ def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
 
 def check_sentences(name: str, tokens: Tensor) -> None:
     """Refuse tokens that are not integers (TypeError), one sentence a row."""
-    check_integer_tensor(name, tokens)
+    check_integer_tensor(f"the tokens of {name}", tokens)
     if tokens.ndim != 2:
         raise ValueError(
             f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
@@ -413,7 +413,7 @@ def _range(x: Tensor) -> tuple[int, int] | None:
     """The smallest and the largest number of a tensor; ``None`` if not readable."""
     if not readable(x) or not x.numel():
         return None
-    smallest, largest = x.aminmax()
+    smallest, largest = x.long().aminmax()
     return int(smallest), int(largest)
 
 
@@ -481,7 +481,7 @@ def check_rows(
     if torch.compiler.is_compiling():
         if sound.device.type in ("cpu", "cuda"):
             torch._assert_async(sound.all(), f"some rows of {name} {problem}")
-    elif not sound.is_meta and not in_vmap(sound) and not sound.all():
+    elif has_numbers(sound) and not sound.all():
         rows = (~sound).nonzero().flatten().tolist()
         raise ValueError(f"rows {rows} of {name} of shape {tuple(shape)} {problem}")
 
@@ -505,6 +505,15 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
     if target.shape[0] != hidden.shape[0]:
         raise ValueError(
             f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
+        )
+
+
+def check_next(token: Int[Tensor, " b"], held: Float[Tensor, "s ..."]) -> None:
+    """Refuse the next tokens if they are not one for each row of a decoder's state."""
+    if token.shape != held.shape[:1]:
+        raise ValueError(
+            f"tokens of shape {tuple(token.shape)} do not fit a state of {held.shape[0]} "
+            f"sentences: each needs one token"
         )
 
 

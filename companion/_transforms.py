@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 
 
 def functorch_is_active() -> bool:
@@ -24,8 +25,24 @@ def in_vmap(x: Tensor) -> bool:
     return False
 
 
+def is_traced() -> bool:
+    """Whether what is computed now is recorded in a graph, to be run with other numbers."""
+    if torch.compiler.is_compiling():
+        return True
+    make_fx = torch._C._TorchDispatchModeKey.PROXY
+    return torch._C._get_dispatch_mode(make_fx) is not None
+
+
+def without_data(x: Tensor) -> bool:
+    """Whether a tensor is a shape alone: on the meta device or fake, and not traced."""
+    return not is_traced() and (x.is_meta or isinstance(x, FakeTensor))
+
+
+def has_numbers(x: Tensor) -> bool:
+    """Whether a tensor has numbers of its own: with data, in no graph and no ``vmap``."""
+    return not (is_traced() or without_data(x) or in_vmap(x))
+
+
 def readable(x: Tensor) -> bool:
-    """Whether a tensor's numbers can be read at once: on a CPU, in no graph and no ``vmap``."""
-    return (
-        x.device.type == "cpu" and not torch.compiler.is_compiling() and not in_vmap(x)
-    )
+    """Whether a tensor's numbers can be read at once, without waiting for a device."""
+    return x.device.type == "cpu" and has_numbers(x)

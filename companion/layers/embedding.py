@@ -50,7 +50,7 @@ class Embedding(nn.Embedding):
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vector of each token."""
         check_tokens("tokens", tokens, self.num_embeddings)
-        return super().forward(tokens)
+        return super().forward(tokens.long())
 
 
 class ScaledEmbedding(Embedding):

@@ -210,4 +210,5 @@ class NoPositionalEncoding(nn.Module):
         self, embedded: Float[Tensor, "b n d"], first: _First = 0
     ) -> Float[Tensor, "b n d"]:
         """The vectors themselves."""
+        check_positions(embedded, first)
         return embedded

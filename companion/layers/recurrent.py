@@ -13,13 +13,14 @@ from companion._checks import (
     check_sentences,
     check_states,
 )
+from companion._transforms import without_data
 
 
 def is_token(tokens: Int[Tensor, "*b"], pad: int | None) -> Bool[Tensor, "*b"]:
     """Where there is no padding: everywhere, if ``pad`` is ``None``."""
     if pad is None:
         return torch.ones_like(tokens, dtype=torch.bool)
-    return tokens != pad
+    return tokens.long() != pad
 
 
 def source_mask(
@@ -62,7 +63,7 @@ def reverse(source: Int[Tensor, "b k"], pad: int | None = None) -> Int[Tensor, "
     lengths = source_mask(source, pad).sum(1, keepdim=True)
     positions = torch.arange(source.shape[1], device=source.device)
     reversed_ = torch.where(positions < lengths, lengths - 1 - positions, positions)
-    return source.gather(1, reversed_)
+    return source.long().gather(1, reversed_)
 
 
 def run_packed(
@@ -71,7 +72,8 @@ def run_packed(
     """Run a recurrent network over each sequence without its padding.
 
     Packing needs the lengths on the CPU, so a GPU is waited for, and PyTorch can neither
-    compile nor export it. On the meta device nothing is packed.
+    compile nor export it. Tensors without numbers, on the meta device or fake, are not
+    packed.
 
     Args:
         rnn: ``nn.GRU``, ``nn.LSTM`` or a network like them, with ``batch_first=True``.
@@ -90,7 +92,7 @@ def run_packed(
         (torch.Size([2, 3, 5]), torch.Size([1, 2, 5]))
     """
     check_states("inputs", inputs, mask)
-    if mask.is_meta:
+    if without_data(mask):
         return rnn(inputs)
     mask = mask.cpu()
     check_padding(mask, "the inputs")

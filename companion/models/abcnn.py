@@ -14,7 +14,7 @@ from companion._checks import (
     check_positive,
     check_source,
 )
-from companion._transforms import in_vmap
+from companion._transforms import has_numbers
 from companion.attention.base import reset_uniform, uniform_parameter
 from companion.attention.pooling import mean_pooling
 from companion.layers.embedding import Embedding
@@ -240,10 +240,8 @@ def _check_sides(left: SentenceStates, right: SentenceStates, size: int) -> None
 
 
 def _check_words(mask: Bool[Tensor, "b n"], limit: int) -> None:
-    """Refuse a sentence of more than ``limit`` words; not when compiled or under ``vmap``."""
-    if mask.shape[1] <= limit or torch.compiler.is_compiling() or in_vmap(mask):
-        return
-    if mask[:, limit:].any():
+    """Refuse a sentence of more than ``limit`` words, where the mask has numbers."""
+    if mask.shape[1] > limit and has_numbers(mask) and mask[:, limit:].any():
         raise ValueError(
             f"a sentence has {int(mask.sum(1).max())} words, but max_length is {limit}"
         )

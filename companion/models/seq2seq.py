@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from companion._checks import (
+    check_next,
     check_pairs,
     check_positive,
     check_rows,
@@ -100,6 +101,7 @@ class EncoderDecoder(nn.Module):
 
     def step(self, token: Int[Tensor, " b"], state: Any) -> DecoderStep:
         """The logits after ``token``."""
+        check_next(token, tensors(state)[0])
         return self.decoder.step(token, state)
 
     def forward(

@@ -21,6 +21,7 @@ KINDS = {
     "added": SinusoidalPositionalEncoding,
     "concatenated": lambda: ConcatenatedPositionalEncoding(5),
     "learned": lambda: LearnedPositionalEncoding(LONGEST, SIZE),
+    "none": NoPositionalEncoding,
 }
 
 

@@ -19,7 +19,7 @@ from companion.attention import (
 )
 from companion.attention.masks import causal, strided
 from companion.decoding import beam_search, greedy, map_state, sample, tensors
-from companion.layers import PreNorm
+from companion.layers import NoPositionalEncoding, PreNorm
 from companion.models import (
     CausalTransformerLayer,
     LanguageModel,
@@ -235,3 +235,13 @@ def test_layers_at_different_positions_are_an_error(attention):
         second = reader.step(TOKENS[:, 0], first).state
         with pytest.raises(ValueError, match=r"are after \[7, 8\] positions"):
             reader.step(TOKENS[:, 0], (second[0], first[1]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(5,), (2, 5, 1)])
+def test_tokens_that_are_no_batch_of_texts_are_an_error_without_positions_too(shape):
+    reader = LanguageModel(
+        11, [layer(Rotary(CausalAttention()))], NoPositionalEncoding()
+    )
+    with pytest.raises(ValueError, match=r"\(batch, length, features\), not"):
+        reader(torch.ones(shape, dtype=torch.long))
