@@ -78,16 +78,18 @@ def random_state(model: nn.Module) -> dict[str, Any]:
     } | _accelerator_states()
 
 
-def _accelerator_states() -> dict[str, list[Tensor]]:
-    """The states of the generators of all GPUs or the like, by the kind of device."""
+def _accelerator_states() -> dict[str, Any]:
+    """The states of the generators of all GPUs or the like, by the kind of device.
+
+    They are no ``list[Tensor]`` here: a checker of types takes random items of a list, by
+    Python's generator.
+    """
     device = torch.accelerator.current_accelerator(check_available=True)
     if device is None:
         return {}
-    module, count = (
-        torch.get_device_module(device.type),
-        torch.accelerator.device_count(),
-    )
-    return {device.type: [module.get_rng_state(index) for index in range(count)]}
+    module = torch.get_device_module(device.type)
+    devices = range(torch.accelerator.device_count())
+    return {device.type: [module.get_rng_state(index) for index in devices]}
 
 
 def set_random_state(model: nn.Module, state: dict[str, Any]) -> None:
