@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
+from unicodedata import category, east_asian_width, normalize
 
 import numpy as np
 from jaxtyping import Float
@@ -90,3 +91,25 @@ def visible(token: str) -> str:
     """The token without invisible characters: blanks as ``␣``, the empty token as ``∅``."""
     characters = ("␣" if x.isspace() else x for x in printable(token))
     return "".join(characters) or "∅"
+
+
+def width(text: str) -> int:
+    """The columns of a text: 2 for a wide character of East Asia, 0 for a combining mark."""
+    return sum(map(_columns, normalize("NFC", text)))
+
+
+def _columns(character: str) -> int:
+    if category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def wrapped(words: Sequence[str], columns: int) -> list[tuple[int, int]]:
+    """The line and the column at which each word begins, with one column between two words."""
+    places, line, column = [], 0, 0
+    for size in map(width, words):
+        if column and column + size > columns:
+            line, column = line + 1, 0
+        places.append((line, column))
+        column += size + 1
+    return places

@@ -1,8 +1,8 @@
 """Attention weights as heat maps, and measurements as curves."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,28 +16,30 @@ from companion.visualization.alignments import (
     visible,
     weight_matrices,
     weight_matrix,
+    width,
+    wrapped,
 )
 from companion.visualization.style import (
     MODELS,
     OTHERS,
     STYLE,
+    style_of_the_book,
     write_literally,
 )
 
 with needs_extra("book"):
-    import matplotlib as mpl
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-_NAME_WIDTH = 16  # letters of a curve's name in one line
+_NAME_WIDTH = 16  # columns of a curve's name in one line
 _FULL_WIDTH = STYLE["figure.figsize"][0]  # inches
 _SMALLEST_CELL = 0.18  # inches: a row as high as its token
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book()
 def heatmap(
     weights: Float[Tensor, "q k"] | Float[np.ndarray, "q k"],
     queries: Sequence[str],
@@ -65,7 +67,7 @@ def heatmap(
     return ax
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book()
 def heatmaps(maps: Mapping[str, Alignment], columns: int = 2) -> Figure:
     """Several images as by :func:`heatmap`, with one colour bar.
 
@@ -105,12 +107,11 @@ def _size(
     queries: Sequence[str], keys: Sequence[str], room: float = _FULL_WIDTH
 ) -> tuple[float, float]:
     """Width and height in inches, with cells that let the image fit into the room, if they can."""
-    beside = 0.09 * max(map(len, queries)) + 0.5
+    beside = 0.09 * max(map(width, queries)) + 0.5
     fitting = max((room - beside) / len(keys), _SMALLEST_CELL)
     cell = min(0.34, 6 / max(len(queries), len(keys)), fitting)
-    width = cell * len(keys) + beside
-    height = cell * len(queries) + 0.07 * max(map(len, keys)) + 0.4
-    return max(width, 1.6), max(height, 1.2)
+    height = cell * len(queries) + 0.07 * max(map(width, keys)) + 0.4
+    return max(cell * len(keys) + beside, 1.6), max(height, 1.2)
 
 
 def _draw(
@@ -122,7 +123,7 @@ def _draw(
         range(len(queries)), [visible(query) for query in queries], parse_math=False
     )
     ax.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
-    if max(map(len, keys)) > 2:
+    if max(map(width, keys)) > 2:
         plt.setp(
             ax.get_xticklabels(),
             rotation=45,
@@ -133,7 +134,7 @@ def _draw(
     ax.spines[:].set(visible=True, color="0.7")
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book()
 def curves(
     x: Sequence[Any],
     models: Mapping[str, Tensor | np.ndarray | Sequence[Any]],
@@ -167,7 +168,7 @@ def curves(
     return _lines(ax, lines, xlabel=xlabel, ylabel=ylabel, ylim=ylim)
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book()
 def learning_curves(
     histories: Mapping[str, Sequence[Any]], ylabel: str = "validation loss per token"
 ) -> Axes:
@@ -245,10 +246,7 @@ def _label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
     bottom, top = scale.transform(np.array(ax.get_ylim()))
     last = np.array([np.asarray(line.get_ydata())[-1] for line in lines.values()])
     heights = np.nan_to_num((scale.transform(last) - bottom) / (top - bottom)).tolist()
-    names = [
-        fill(str(name), _NAME_WIDTH, break_long_words=False, break_on_hyphens=False)
-        for name in lines
-    ]
+    names = list(map(_in_lines, lines))
     points = ax.get_window_extent().height * 72 / ax.figure.dpi
     sizes = [
         1.3 * STYLE["font.size"] * (1 + name.count("\n")) / points for name in names
@@ -266,6 +264,16 @@ def _label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
             color=0.75 * np.array(to_rgb(line.get_color())),  # darker than the line
         )
         write_literally(note)
+
+
+def _in_lines(name: Any) -> str:
+    """A name, with a line break before each word that does not fit into a line."""
+    words = re.split("[ \t\n]", str(name))
+    starts = wrapped(words, _NAME_WIDTH)
+    return "".join(
+        (" " if column else "\n") + word
+        for word, (_, column) in zip(words, starts, strict=True)
+    )[1:]
 
 
 def _spread(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:

@@ -7,15 +7,14 @@ import numpy as np
 
 from companion._checks import needs_extra
 from companion.visualization.alignments import to_array, visible
-from companion.visualization.style import BLUE, STYLE
+from companion.visualization.style import BLUE, style_of_the_book
 
 with needs_extra("book"):
-    import matplotlib as mpl
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book()
 def tree(
     probabilities: Mapping[tuple[str, ...], SupportsFloat],
     kept: Collection[tuple[str, ...]],

@@ -1,5 +1,11 @@
-"""The style of the book's figures: black on white, with colours that all readers can tell apart."""
+"""The style of the book's figures: black on white, with colours that all readers can tell apart.
 
+Characters that its font lacks are written in the families that the reader has set, for example
+by ``mpl.rcParams["font.family"] = ["Noto Sans CJK SC"]``.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from companion._checks import needs_extra
@@ -65,7 +71,7 @@ def set_style() -> None:
     The functions of this package always use it; this is for figures that are plotted with
     matplotlib directly. In a notebook, figures get twice the resolution of the page.
     """
-    mpl.rcParams.update(STYLE)
+    mpl.rcParams.update(_with_families(STYLE["font.family"]))
     if mpl.get_backend() in ("inline", "module://matplotlib_inline.backend_inline"):
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
@@ -76,3 +82,16 @@ def write_literally(*texts: Text) -> None:
     """Have texts appear as they are: dollar signs do not begin a formula."""
     for text in texts:
         text.set(text=printable(text.get_text()), parse_math=False)
+
+
+@contextmanager
+def style_of_the_book(family: str = STYLE["font.family"]) -> Iterator[None]:
+    """The style of the book while a figure is plotted, with this family first."""
+    with mpl.rc_context(_with_families(family)):
+        yield
+
+
+def _with_families(family: str) -> dict[Any, Any]:
+    """The style, where the reader's families write what the first one has no glyphs for."""
+    families = dict.fromkeys([family, *mpl.rcParams["font.family"]])
+    return STYLE | {"font.family": list(families)}

@@ -1,6 +1,7 @@
 """A document as text, with words and sentences shaded by their attention weights."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from companion.visualization.alignments import (
     to_array,
     visible,
     weight_matrix,
+    width,
+    wrapped,
 )
-from companion.visualization.style import STYLE
+from companion.visualization.style import style_of_the_book
 
 with needs_extra("book"):
     import matplotlib as mpl
@@ -29,7 +32,6 @@ _LETTER = _WIDTH / (_MARGIN + COLUMNS)  # inches
 _LINE = 2.3 * _LETTER
 DARKEST = 0.6  #: the darkest shade of a colour map on which black text is legible
 _FONT: dict[str, Any] = {
-    "family": "DejaVu Sans Mono",
     "fontsize": 72 * _LETTER / 0.602,
     "va": "center",
     "parse_math": False,
@@ -45,7 +47,7 @@ class TextSpan(NamedTuple):
     weight: float
 
 
-@mpl.rc_context(STYLE)
+@style_of_the_book("DejaVu Sans Mono")
 def text_heatmap(
     sentences: Sequence[Sequence[str]],
     word_weights: Float[Tensor, "r n"] | Float[np.ndarray, "r n"],
@@ -120,18 +122,20 @@ def _wrapped(
     sentence: Sequence[str], weights: Float[np.ndarray, " n"], line: int
 ) -> list[TextSpan]:
     """The words of a sentence, wrapped at the right margin, from the start of a line."""
-    spans, column = [], 0
-    for token, weight in zip(sentence, weights, strict=True):
-        word = _shortened(visible(token))
-        if column and column + len(word) > COLUMNS:
-            line, column = line + 1, 0
-        spans.append(TextSpan(word, line, column, float(weight)))
-        column += len(word) + 1
-    return spans
+    words = [_shortened(visible(token)) for token in sentence]
+    return [
+        TextSpan(word, line + row, column, float(weight))
+        for word, (row, column), weight in zip(
+            words, wrapped(words, COLUMNS), weights, strict=True
+        )
+    ]
 
 
 def _shortened(word: str) -> str:
-    return word if len(word) <= COLUMNS else word[: COLUMNS - 1] + "…"
+    if width(word) <= COLUMNS:
+        return word
+    ends = accumulate(map(width, word))
+    return word[: sum(end < COLUMNS for end in ends)] + "…"
 
 
 def _page(lines: int, title: str) -> Axes:
@@ -146,11 +150,10 @@ def _page(lines: int, title: str) -> Axes:
 def _write(spans: Sequence[TextSpan], colors: str, axes: Axes) -> None:
     shade = mpl.colormaps[colors]
     for word, line, column, weight in spans:
-        size = len(word) + 0.6
         axes.add_patch(
             Rectangle(
                 (column - 0.3, line - 0.45),
-                size,
+                width(word) + 0.6,
                 0.9,
                 facecolor=shade(DARKEST * weight),
             )

@@ -8,6 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.text import Text
 
 from companion.visualization import (
     curves,
@@ -24,6 +26,7 @@ from companion.visualization.alignments import (
     visible,
     weight_matrices,
     weight_matrix,
+    width,
 )
 from companion.visualization.style import MODELS, STYLE
 
@@ -516,3 +519,91 @@ def test_every_name_is_shown(name):
     ax = curves([1, 2], {name: [1.0, 2.0], "other": [2.0, 1.0]}, "x", "y")
     assert labels(ax.texts) == [name, "other"]
     png(ax.figure)
+
+
+# Other scripts
+
+SHIPPED = "STIXGeneral"  # of matplotlib, so that every machine has it
+
+
+def characters(family):
+    return get_font(findfont(family, fallback_to_default=False)).get_charmap()
+
+
+def written(figure):
+    """All texts of a figure that have a word, even if it is no label of an axis."""
+    texts = figure.findobj(Text)
+    return [text for text in texts if re.search(r"[^\W\d]", text.get_text())]
+
+
+def test_what_the_style_cannot_write_is_written_in_the_families_of_the_reader(weights):
+    with mpl.rc_context({"font.family": [SHIPPED, "monospace"]}):
+        figures = list(plots(weights))
+    for figure in figures:
+        assert written(figure)
+        for text in written(figure):
+            first, *others = text.get_fontfamily()
+            assert first in ("DejaVu Sans", "DejaVu Sans Mono")
+            assert others[-2:] == [SHIPPED, "monospace"]
+
+
+def test_a_character_that_only_the_family_of_the_reader_has_is_no_box(weights):
+    missing = sorted(characters(SHIPPED).keys() - characters("DejaVu Sans"))
+    token = chr(missing[0])
+    figure = heatmap(weights, QUERIES, [token, "b"]).figure
+    with pytest.warns(UserWarning, match="missing from font"):
+        png(figure)
+    with mpl.rc_context({"font.family": SHIPPED}), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        png(heatmap(weights, QUERIES, [token, "b"]).figure)
+
+
+def test_set_style_keeps_the_families_of_the_reader():
+    with mpl.rc_context({"font.family": [SHIPPED]}):
+        for _ in range(2):
+            set_style()
+            assert mpl.rcParams["font.family"] == ["DejaVu Sans", SHIPPED]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("", 0),
+        ("naïve", 5),
+        ("nai\u0308ve", 5),
+        ("中文", 4),
+        ("ＡＢ", 4),
+        ("हिन्दी", 5),  # its two vowel signs take space, its virama takes none
+        ("שָׁלוֹם", 4),
+        ("สวัสดี", 4),
+        ("한글", 4),
+        ("\u1112\u1161\u11ab", 2),  # 한 in parts
+        ("a\u200db", 2),
+        ("a\ud83d", 2),
+    ],
+)
+def test_the_width_of_a_text_is_that_on_a_screen(text, columns):
+    assert width(text) == columns
+
+
+def test_wide_tokens_have_space_and_marks_take_none(weights):
+    def size(token):
+        return heatmap(weights, [token] * 3, [token] * 2).figure.get_size_inches()
+
+    np.testing.assert_array_equal(size("中文字"), size("abcdef"))
+    np.testing.assert_array_equal(size("e\u0301" * 6), size("é" * 6))
+    assert heatmap(weights, QUERIES, ["中文"] * 2).get_xticklabels()[0].get_rotation()
+
+
+def test_names_of_curves_are_wrapped_by_their_width():
+    names = [
+        "中文中文 中文中文 中文",
+        "e\u0301" * 8 + " abcdefg",
+        "no\u00a0break  here too",
+    ]
+    ax = curves([1, 2], {name: [1.0, 2.0] for name in names}, "x", "y")
+    assert labels(ax.texts) == [
+        "中文中文\n中文中文 中文",
+        names[1],
+        "no\u00a0break  here\ntoo",
+    ]

@@ -123,6 +123,18 @@ def test_a_word_as_long_as_a_line_is_whole():
     assert [word for word, *_ in written(axes)] == ["100%", "b" * COLUMNS]
 
 
+def test_wide_words_are_placed_by_their_width_and_cut_before_a_mark():
+    long, marked = "中" * 30, "e\u0301" * 50
+    axes = text_heatmap([["中文", "b", long, marked]], torch.zeros(1, 4), torch.ones(1))
+    assert [(word, x, y) for word, x, y, _ in written(axes)][1:] == [
+        ("中文", 0, 0),
+        ("b", 5, 0),
+        ("中" * 19 + "…", 0, 1),
+        ("e\u0301" * 39 + "…", 0, 2),
+    ]
+    assert [box.get_width() for box in axes.patches[1:]] == [4.6, 1.6, 39.6, 40.6]
+
+
 def test_it_has_a_title_and_no_axes():
     axes = text_heatmap(SENTENCES, WORDS, SENTENCE_WEIGHTS, "numpy, taken for python")
     assert axes.texts[0].get_text() == "numpy, taken for python"
