@@ -6,7 +6,7 @@
 # make notebooks  run every chapter, write its notebook
 # make lint       ruff and mypy
 # make bench      measure against tutorials
-# make downloads  the book as a PDF, an ePub and a zip, and a site that has them
+# make downloads  the book as a PDF, an ePub and a zip, the notebooks with a wheel, and a site that has them
 # make clean      remove what was built
 # CONTRIBUTING.md has the commands that are needed once a year.
 
@@ -18,7 +18,7 @@ BOOK   := _build/html/ready
 CODE   := companion tests book
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
 	--jaxtyping-packages=companion,attention_course,tests.check_types
-NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
+NBVAL  := --nbval --nbval-current-env
 
 export OMP_NUM_THREADS := 1
 
@@ -61,7 +61,7 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
 	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-# The zip has the pages as they were built; the site has links to all three.
+# One zip has the pages as they were built, one the notebooks and the wheel; the site has links to all.
 downloads: $(BOOK)
 	$(BIN)/python book/tools/downloads.py
 	@echo "The downloads are in _build/downloads. Open $(CURDIR)/_build/site/index.html"

@@ -1,6 +1,4 @@
-"""How nbval compares the notebooks of the book."""
-
-import pytest
+"""What nbval needs where warnings are errors."""
 
 
 def pytest_configure(config):
@@ -9,10 +7,3 @@ def pytest_configure(config):
         "filterwarnings",
         "ignore:unclosed file <_io.TextIOWrapper name=.*null:ResourceWarning",
     )
-
-
-@pytest.hookimpl
-def pytest_collectstart(collector):
-    """Compare neither progress bars, which notebooks do not store, nor vector graphics."""
-    if collector.path.suffix == ".ipynb":
-        collector.skip_compare += ("stderr", "image/svg+xml")

@@ -1,8 +1,8 @@
 """Command: make each chapter's notebook from its text, book/NN_name.md → book/NN_name.ipynb, and execute it.
 
-Two runs give the same bytes: cells have their numbers as ids, no time is recorded, progress bars (stderr)
-are left out, and one thread computes. Only a cell with the tag measures-time prints something else each
-time. If a cell of a chapter fails, the notebook of that chapter is not written.
+Two runs give the same bytes: cells have their numbers as ids, no time is recorded, and one thread computes.
+Only a cell with the tag measures-time prints something else each time. If a cell of a chapter fails, the
+notebook of that chapter is not written.
 """
 
 import argparse
@@ -90,9 +90,7 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = merge(
-                output for output in cell.outputs if output.get("name") != "stderr"
-            )
+            cell.outputs = merge(cell.outputs)
     return notebook
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -131,7 +132,7 @@ class Trainer:
             initial=self.step,
             unit="step",
             desc="training",
-            disable=not main,
+            disable=not (main and _is_watched()),
         ) as progress:
             while self.step < steps:
                 self._losses.append(self._descend(batches[self.step]))
@@ -299,3 +300,11 @@ def _precision(device: torch.device) -> str:
     if device.type != "cuda":
         return "no"
     return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+
+
+def _is_watched() -> bool:
+    """Whether a person may see a progress bar: not where a program executes a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    # what a kernel was sent: only a person can answer input()
+    request: dict[str, Any] = getattr(shell, "get_parent", dict)()
+    return request.get("content", {}).get("allow_stdin", True)

@@ -1,7 +1,9 @@
 import copy
 import math
 import random
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,6 +197,21 @@ def test_gradients_are_clipped():
     assert float(moved) ** 0.5 == pytest.approx(
         0.05, rel=1e-4
     )  # the learning rate times the norm 1
+
+
+def in_a_notebook(monkeypatch, person):
+    """As in a kernel: a frontend says whether there is a person who can answer input()."""
+    request = {"content": {"code": "…", "allow_stdin": person}}
+    shell = SimpleNamespace(get_parent=lambda: request)
+    module = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+
+
+def test_a_notebook_that_a_program_executes_has_no_progress_bar(capsys, monkeypatch):
+    for person in (False, True):
+        in_a_notebook(monkeypatch, person)
+        make_trainer().fit(Batches(PAIRS, 8, seed=0), 2)
+        assert ("2/2" in capsys.readouterr().err) == person
 
 
 def test_the_progress_bar_shows_the_figures(capsys):
