@@ -16,7 +16,7 @@ from companion.visualization.explorer import PERCENT
 
 ARTICLE = "//article[contains(@class, 'bd-article')]"
 # Link marks beside headings, links to source code, links to the downloads themselves, lists of pages that
-# the theme hides, and the cells that install the package in Colab.
+# the theme hides, and the cells that install the package.
 SUPERFLUOUS = (
     ".//a[@class='headerlink' or span[@class='viewcode-link']]"
     " | .//div[contains(@class, 'downloads') or contains(@class, 'toctree-wrapper')]"

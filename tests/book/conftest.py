@@ -1,5 +1,6 @@
 """The fixtures of the tests of the built book: its folder and a browser."""
 
+import json
 import os
 import re
 import subprocess
@@ -41,6 +42,22 @@ def setup_source():
     """The code with which the setup cell of every notebook begins: that of chapter 1."""
     text = (ROOT / "book" / "01_seq2seq.md").read_text("utf-8")
     return re.search(r"#@title Setup\n.*?^    %pip .*?\n", text, re.DOTALL | re.M)[0]
+
+
+def add_kernel(folder, python, **environment):
+    """Add a kernel `fresh`, run by a Python of its own, to the Jupyter folder that is there."""
+    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    settings = {"argv": command, "display_name": "Fresh", "language": "python"}
+    path = folder / "kernels" / "fresh" / "kernel.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(settings | {"env": environment}))
+
+
+def environment_outside(folder):
+    """The variables of a process that knows the kernels in a folder, and nothing of this repository."""
+    hidden = ("COMPANION", "PYTHON", "PYTEST")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    return kept | {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": str(folder)}
 
 
 def boxes(parts):

@@ -11,11 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
-from stamp import SOURCE
 
-from tests.book.conftest import setup_source
+from tests.book.conftest import add_kernel, environment_outside
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -92,17 +90,7 @@ class Colab(Environment):
         packages = Path(self("import sysconfig; print(sysconfig.get_path('purelib'))"))
         (packages / "google" / "colab").mkdir(parents=True)
         (packages / "google" / "colab" / "__init__.py").touch()
-        kernel = self.folder / "kernels" / "colab"
-        kernel.mkdir(parents=True)
-        command = [
-            str(self.python),
-            "-m",
-            "ipykernel_launcher",
-            "-f",
-            "{connection_file}",
-        ]
-        description = {"argv": command, "display_name": "Colab", "language": "python"}
-        (kernel / "kernel.json").write_text(json.dumps(description))
+        add_kernel(self.folder, self.python)
 
     def versions(self) -> dict[str, str]:
         """The versions of what an installation must leave alone."""
@@ -113,26 +101,21 @@ class Colab(Environment):
             for name, version in zip(KEPT, found, strict=True)
         }
 
-    def execute(self, notebook, source: str = "") -> subprocess.CompletedProcess:
+    def execute(self, path: Path, source: str) -> subprocess.CompletedProcess:
         """Run a notebook there, all cells, in an otherwise empty folder, by a process of its own."""
         working = self.folder / "content"
         shutil.rmtree(working, ignore_errors=True)
         working.mkdir()
-        nbformat.write(notebook, working / "notebook.ipynb")
-        environment = {
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith(("COMPANION", "PYTHON"))
-        }
-        environment |= {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": str(self.folder)}
-        environment |= {"COMPANION_REPOSITORY": source} if source else {}
+        shutil.copy(path, working / "notebook.ipynb")
+        environment = environment_outside(self.folder)
+        environment["COMPANION_REPOSITORY"] = source
         command = [
             sys.executable,
             "-c",
             "from nbclient.cli import main; main()",
             "notebook.ipynb",
         ]
-        command += ["--kernel_name=colab", "--timeout=-1"]
+        command += ["--kernel_name=fresh", "--timeout=-1"]
         return subprocess.run(
             command, capture_output=True, text=True, cwd=working, env=environment
         )
@@ -205,25 +188,13 @@ def test_the_wheel_alone_needs_three_packages_and_runs_the_readme(bare):
     bare(re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1])
 
 
-def test_without_an_address_the_setup_cell_says_what_to_set(colab):
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(SOURCE.sub(r"\1", setup_source()))]
-    )
-    result = colab.execute(notebook)
-    assert result.returncode != 0
-    assert re.search(
-        r"(?s)COMPANION_REPOSITORY.*repository\.url in _config\.yml", result.stderr
-    ), result.stderr
-    assert not colab.has_companion()
-
-
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("book/*.ipynb")), ids=lambda path: path.stem
 )
 def test_notebook(path, colab, repository):
     if colab.has_companion():
         colab.remove_companion()
-    result = colab.execute(nbformat.read(path, as_version=4), repository)
+    result = colab.execute(path, repository)
     assert result.returncode == 0, result.stderr
     assert colab.has_companion()
     assert colab.versions() == KEPT

@@ -1,11 +1,13 @@
 """What readers download: the PDF, the ePub, the zip, and the site that links to them."""
 
+import io
 import posixpath
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -18,6 +20,7 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from browser import launched, opened
+from downloads import write_notebooks
 from epub import entry, letter, write_epub
 from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
@@ -400,11 +403,24 @@ def test_the_zip_works_where_it_is_unpacked(made, html, chromium, tmp_path):
     assert not visited([tmp_path / "attention" / page for page in pages])
 
 
+def test_the_notebooks_come_with_the_wheel_that_their_first_cell_finds(tmp_path):
+    write_notebooks(tmp_path / "notebooks.zip")
+    with zipfile.ZipFile(tmp_path / "notebooks.zip") as archive:
+        contents = {Path(name): archive.read(name) for name in archive.namelist()}
+    *notebooks, wheel = contents
+    assert {path.parent for path in contents} == {Path("attention-notebooks")}
+    stored = {path.name: path.read_bytes() for path in ROOT.glob("book/*.ipynb")}
+    assert {path.name: contents[path] for path in notebooks} == stored
+    assert fnmatch(wheel.name, "*companion*.whl")
+    with zipfile.ZipFile(io.BytesIO(contents[wheel])) as archive:
+        assert "attention_course/__init__.py" in archive.namelist()
+
+
 def test_the_site_links_to_the_downloads(made, chromium):
     site = made / "site"
     welcome = (site / "book" / "index.html").read_text("utf-8")
     links = re.findall(r'href="\.\./(downloads/[^"]+)"', welcome)
-    assert [Path(link).suffix for link in links] == [".pdf", ".epub", ".zip"]
+    assert [Path(link).suffix for link in links] == [".pdf", ".epub", ".zip", ".zip"]
     for link in links:
         assert (site / link).read_bytes() == (made / link).read_bytes()
     assert (
