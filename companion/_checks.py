@@ -67,6 +67,13 @@ def check_at_least_zero(**numbers: float) -> None:
             raise ValueError(f"{name} must be finite and at least 0, not {number}")
 
 
+def check_fraction(**numbers: float) -> None:
+    """Refuse what is below 0, or not below 1."""
+    for name, number in numbers.items():
+        if not 0 <= number < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, not {number}")
+
+
 # Attention: inputs and masks
 
 
@@ -176,6 +183,21 @@ def check_scores(scores: Tensor, mask: Tensor | None) -> None:
 
 _POLARITY = "True = may attend, the opposite of nn.MultiheadAttention's"
 
+#: What is called otherwise in PyTorch.
+_PYTORCHS = {
+    "key_padding_mask": f"write mask=~key_padding_mask[:, None] ({_POLARITY})",
+    "attn_mask": f"write mask=~attn_mask[None] ({_POLARITY})",
+    "is_causal": "use an attention that is causal, as CausalAttention()",
+    "need_weights": "attend and record_weights return weights",
+}
+
+
+def check_keywords(owner: nn.Module, others: dict[str, Any]) -> None:
+    """Refuse arguments that a call does not have (TypeError), and translate PyTorch's."""
+    for name in others:
+        ours = f": {_PYTORCHS[name]}" if name in _PYTORCHS else ""
+        raise TypeError(f"{type(owner).__name__} has no argument {name}{ours}")
+
 
 def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
     """Refuse a mask that is not boolean (TypeError) or does not fit the scores.
@@ -218,7 +240,33 @@ def check_kind(owner: nn.Module, attention: nn.Module, kind: type) -> None:
     """Refuse an attention that is not of the type its owner needs (TypeError)."""
     if not isinstance(attention, kind):
         raise TypeError(
-            f"{type(owner).__name__} needs {kind.__name__}, not {type(attention).__name__}"
+            f"{type(owner).__name__} needs {kind.__name__}, not {_described(attention)}"
+        )
+
+
+def _described(thing: Any) -> str:
+    """The type of an object; of a class, how to write an object of it."""
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}: write an instance, as {thing.__name__}()"
+    return type(thing).__name__
+
+
+def check_rule(rule: Any) -> None:
+    """Refuse what is no function of positions, and the class of a rule (TypeError)."""
+    if isinstance(rule, type) or not callable(rule):
+        raise TypeError(
+            f"a rule must be an instance, as masks.causal(), or a function of two tensors "
+            f"of positions, not {rule!r}"
+        )
+
+
+def check_batch_first(other: nn.Module, batch_first: bool) -> None:
+    """Refuse a module of PyTorch's whose inputs have the sequence before the batch."""
+    if not batch_first:
+        raise ValueError(
+            f"this {type(other).__name__} is sequence-first, and ours has the batch first: "
+            f"give it inputs (batch, length, features) and batch_first=True, on which no "
+            f"weight depends"
         )
 
 
@@ -276,7 +324,9 @@ def check_independent(
 
 
 def check_causal(attention: nn.Module, owner: str) -> None:
-    """Refuse an attention that may attend to later positions."""
+    """Refuse an attention that may attend to later positions, and a class (TypeError)."""
+    if isinstance(attention, type):
+        raise TypeError(f"{owner} needs an attention, not {_described(attention)}")
     if not getattr(attention, "causal", False):
         raise ValueError(
             f"{owner} needs a causal attention, not {type(attention).__name__}: use "

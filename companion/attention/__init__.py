@@ -47,7 +47,7 @@ from companion.attention.linear import (
 )
 from companion.attention.linear_bias import ALiBi, LinearBias, alibi_slopes
 from companion.attention.local import LocalM, LocalP, LocalWindow, Location
-from companion.attention.multihead import MultiHeadAttention
+from companion.attention.multihead import MultiHeadAttention, SelfAttention
 from companion.attention.per_head import PerHead
 from companion.attention.pooling import (
     AttentionPooling,
@@ -135,6 +135,7 @@ __all__ = [
     "Rotary",
     "SampledAttention",
     "ScaledDot",
+    "SelfAttention",
     "SinkAttention",
     "SlidingWindowAttention",
     "SmoothLocationSensitive",

@@ -7,12 +7,15 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 
 from companion._checks import (
     check_causal,
     check_continues,
+    check_fraction,
     check_heads_divide,
     check_inputs,
+    check_keywords,
     check_scores,
 )
 from companion.attention.cache import KVCache
@@ -81,6 +84,8 @@ class Attention(nn.Module, ABC):
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_weights = False  #: whether weights are not the masked softmax of the scores
     state_type: type = KVCache  #: what it keeps while decoding
+    dropout = 0.0  #: the probability that a weight is 0 in training, see set_dropout
+    fuses_dropout = False  #: whether compute_context applies the dropout by itself
     settings: tuple[str, ...] = ()  #: the attributes that ``print`` shows
     _recorded: tuple[list[Tensor], ...] = ()  # by record_weights, while it is open
 
@@ -117,7 +122,7 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "*b q k"]:
         """The attention weights: a row sums to 1 (to less in LocalP), or to 0 if it may attend to no key."""
         check_inputs(query, key, None, mask)
-        return self._record(self.compute_weights(query, key, mask, query_position))
+        return self._record(self._dropped(query, key, mask, query_position))
 
     def attend(
         self,
@@ -129,6 +134,9 @@ class Attention(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "*b q v"], Float[Tensor, "*b q k"]]:
         """Context and weights, for a decoder that reports what it attended to."""
         check_inputs(query, key, value, mask)
+        if self.dropout and self.training:
+            weights = self._dropped(query, key, mask, query_position)
+            return weights @ value, self._record(weights)
         context, weights = self.compute_both(query, key, value, mask, query_position)
         return context, self._record(weights)
 
@@ -139,6 +147,7 @@ class Attention(nn.Module, ABC):
         value: Float[Tensor, "*b k v"],
         mask: Mask = None,
         query_position: Positions = None,
+        **others: Any,
     ) -> Float[Tensor, "*b q v"]:
         """The context of each query: the average of the values under :meth:`weights`.
 
@@ -156,13 +165,17 @@ class Attention(nn.Module, ABC):
                 ``(q,)``, or ``(*b, q)``, where an axis may have size 1. By default the
                 queries are the last positions, as in decoding with a KV cache. Mechanisms
                 whose weights do not depend on it ignore it.
+            others: none; PyTorch's names of masks get a sentence that says ours.
 
         Raises:
             ValueError: the source is empty, or mask or positions do not fit.
             TypeError: the mask is not boolean, or the positions are not integers.
         """
+        check_keywords(self, others)
         check_inputs(query, key, value, mask)
-        if self._recorded:
+        if self._recorded or (
+            self.dropout and self.training and not self.fuses_dropout
+        ):
             return self.attend(query, key, value, mask, query_position)[0]
         return self.compute_context(query, key, value, mask, query_position)
 
@@ -184,6 +197,27 @@ class Attention(nn.Module, ABC):
     ) -> Tensor:
         """The context of inputs that fit, in the fastest way."""
         return self.compute_both(query, key, value, mask, position)[0]
+
+    def set_dropout(self, probability: float) -> None:
+        """Drop weights in training, as ``nn.MultiheadAttention`` does.
+
+        Each weight becomes 0 with this probability, and the others are divided by its
+        complement. All n² weights are then computed in training, except by
+        :class:`~companion.attention.scores.ScaledDot` and
+        :class:`~companion.attention.causal.CausalAttention`, whose kernels drop them.
+        """
+        check_fraction(dropout=probability)
+        self.dropout = probability
+        self.has_own_weights = type(self).has_own_weights or probability > 0
+
+    def _dropped(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        """The weights, of which some are dropped in training."""
+        weights = self.compute_weights(query, key, mask, position)
+        return (
+            dropout(weights, self.dropout, self.training) if self.dropout else weights
+        )
 
     def _record(self, weights: Tensor) -> Tensor:
         for found in self._recorded:

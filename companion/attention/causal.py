@@ -20,6 +20,9 @@ class CausalAttention(PatternAttention):
     Without another mask, PyTorch's kernel masks by itself, so that n² entries are never
     stored. The queries are the last positions of the keys, or at ``query_position``.
 
+    Args:
+        scale, dropout: as of :class:`~companion.attention.scores.ScaledDot`.
+
     Source: Vaswani et al. 2017, section 3.2.3, the decoder's self-attention.
 
     Example:
@@ -32,17 +35,21 @@ class CausalAttention(PatternAttention):
     """
 
     settings = ()
+    fuses_dropout = True
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float | None = None, dropout: float = 0.0):
         super().__init__(masks.causal())
         self.causal = True
+        self.scale = scale
+        self.set_dropout(dropout)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """By PyTorch's kernel, which masks by itself."""
         if mask is None and position is None:
-            return fused_attention(query, key, value, causal=True)
+            dropped = self.dropout if self.training else 0.0
+            return fused_attention(query, key, value, None, self.scale, True, dropped)
         return super().compute_context(query, key, value, mask, position)
 
     def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -52,12 +59,13 @@ class CausalAttention(PatternAttention):
         attends to every key, so they need no mask.
         """
         shared = query.shape[:-2] != key.shape[:-2]
-        if not shared or query.shape[-2] != 1 or self._recorded:
+        drops = self.dropout and self.training
+        if not shared or query.shape[-2] != 1 or self._recorded or drops:
             return super()._last_contexts(query, key, value)
         heads, groups = query.shape[-3], key.shape[-3]
         check_heads_divide(heads, groups)
         rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)
-        context = fused_attention(rows, key, value)  # (*b, g, h/g, v)
+        context = fused_attention(rows, key, value, scale=self.scale)  # (*b, g, h/g, v)
         return context.flatten(-3, -2).unsqueeze(-2)
 
 

@@ -60,20 +60,27 @@ def fused_attention(
     mask: Mask = None,
     scale: float | None = None,
     causal: bool = False,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """:func:`dot_product_attention` of inputs that were checked already."""
+    """:func:`dot_product_attention` of inputs that were checked already, with dropout."""
     check_same_features(query, key)
     if causal:
-        return _causal(query, key, value, mask, scale)
+        return _causal(query, key, value, mask, scale, dropout)
     if mask is None or query.device.type == "cpu":
         # On a CPU the kernels give zero where every key is masked.
-        return _fused(query, key, value, mask, scale)
+        return _fused(query, key, value, mask, scale, dropout)
     empty = ~mask.any(-1, keepdim=True)  # other kernels differ on such a row
-    return _fused(query, key, value, mask | empty, scale).masked_fill(empty, 0)
+    context = _fused(query, key, value, mask | empty, scale, dropout)
+    return context.masked_fill(empty, 0)
 
 
 def _causal(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    scale: float | None,
+    dropout: float,
 ) -> Tensor:
     """Causal attention, with the mask that the kernel needs at most."""
     queries, keys = query.shape[-2], key.shape[-2]
@@ -83,11 +90,11 @@ def _causal(
         )
     check_last_positions(queries, keys)
     if queries == 1:  # the last position attends to every key
-        return _fused(query, key, value, None, scale)
+        return _fused(query, key, value, None, scale, dropout)
     if queries == keys:
-        return _fused(query, key, value, None, scale, causal=True)
+        return _fused(query, key, value, None, scale, dropout, causal=True)
     ones = torch.ones(queries, keys, dtype=torch.bool, device=query.device)
-    return _fused(query, key, value, ones.tril(keys - queries), scale)
+    return _fused(query, key, value, ones.tril(keys - queries), scale, dropout)
 
 
 def _fused(
@@ -96,6 +103,7 @@ def _fused(
     value: Tensor,
     mask: Mask,
     scale: float | None,
+    dropout: float,
     causal: bool = False,
 ) -> Tensor:
     """PyTorch's operation, whose kernels are fused only if there are four axes."""
@@ -107,7 +115,7 @@ def _fused(
     if min(query.ndim, key.ndim, value.ndim) < 4:
         query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
     context = scaled_dot_product_attention(
-        query, key, value, mask, 0.0, causal, scale=scale
+        query, key, value, mask, dropout, causal, scale=scale
     )
     return context if axes >= 4 else context.flatten(0, 4 - axes)
 

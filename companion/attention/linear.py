@@ -279,6 +279,14 @@ class LinearAttention(Attention):
         with without_autocast(query.device):
             return self._features(query) @ self._features(key).mT
 
+    def set_dropout(self, probability: float) -> None:
+        """Refuse all but 0, because a sum over the keys has no weights to drop."""
+        if probability:
+            raise TypeError(
+                f"{type(self).__name__} computes no weights that could be dropped: leave "
+                f"dropout at 0"
+            )
+
     def _features(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """φ(x), in float32 at least: the sums over many keys need its precision."""
         return self.feature_map(x.to(torch.promote_types(x.dtype, torch.float32)))

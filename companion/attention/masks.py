@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from companion._checks import check_positive
+from companion._checks import check_positive, check_rule
 from companion.attention.types import Mask
 
 
@@ -26,6 +26,14 @@ class Rule(ABC):
     """
 
     relative = False  #: whether the rule depends on i − j alone
+
+    def __init__(self, *sizes: int) -> None:
+        if sizes:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}() is a rule without sizes: its mask is "
+                f"masks.dense(masks.{name}(), {sizes[0]})"
+            )
 
     @abstractmethod
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
@@ -43,7 +51,7 @@ class _OfSizes(Rule):
 RuleFunction = Rule | Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class causal(Rule):  # noqa: N801 - used as a function
     """Each position attends to itself and to the positions before it: ``j ≤ i``.
 
@@ -58,7 +66,7 @@ class causal(Rule):  # noqa: N801 - used as a function
         return j <= i
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class anywhere(Rule):  # noqa: N801
     """Each position attends to every position.
 
@@ -185,6 +193,10 @@ class Combination(Rule):
 
     first: RuleFunction
     second: RuleFunction
+
+    def __post_init__(self) -> None:
+        check_rule(self.first)
+        check_rule(self.second)
 
     @property
     def relative(self) -> bool:  # type: ignore[override]
@@ -344,6 +356,7 @@ def dense(
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
+    check_rule(rule)
     keys = queries if keys is None else keys
     if min(queries, keys) < 1:
         raise ValueError(

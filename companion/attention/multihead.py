@@ -8,7 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import (
+    check_batch_first,
     check_heads_divide,
+    check_keywords,
     check_kind,
     check_mask,
     check_positive,
@@ -44,6 +46,11 @@ class MultiHeadAttention(nn.Module):
         d_k, d_v: features of a head's queries and keys, and of its values; each is
             ``d_model / heads`` by default.
         key_value_heads: the number of heads of keys and values, g; by default h.
+        bias: whether the four projections add a bias.
+        dropout: the probability that an attention weight becomes 0 in training, given to
+            the attention by its :meth:`~companion.attention.base.Attention.set_dropout`;
+            by default the attention's own.
+        scale: that of the default attention; another one has its own.
 
     Source: Vaswani et al. 2017, section 3.2.2; ``W_Q``, ``W_K`` and ``W_V`` contain the
     matrices of all heads side by side. Shazeer 2019 (g = 1) and Ainslie et al. 2023,
@@ -68,6 +75,9 @@ class MultiHeadAttention(nn.Module):
         d_k: int | None = None,
         d_v: int | None = None,
         key_value_heads: int | None = None,
+        bias: bool = True,
+        dropout: float | None = None,
+        scale: float | None = None,
     ):
         super().__init__()
         source_size = d_model if source_size is None else source_size
@@ -77,23 +87,36 @@ class MultiHeadAttention(nn.Module):
         groups = heads if key_value_heads is None else key_value_heads
         check_heads_divide(heads, groups)
         self.heads, self.key_value_heads = heads, groups
-        self.W_Q = nn.Linear(d_model, heads * d_k)
-        self.W_K = nn.Linear(source_size, groups * d_k)
-        self.W_V = nn.Linear(source_size, groups * d_v)
-        self.W_O = nn.Linear(heads * d_v, d_model)
-        self.attention = ScaledDot() if attention is None else attention
+        self.W_Q = nn.Linear(d_model, heads * d_k, bias)
+        self.W_K = nn.Linear(source_size, groups * d_k, bias)
+        self.W_V = nn.Linear(source_size, groups * d_v, bias)
+        self.W_O = nn.Linear(heads * d_v, d_model, bias)
+        if scale is not None and attention is not None:
+            raise ValueError("give the scale to the attention, as ScaledDot(scale=0.1)")
+        self.attention = ScaledDot(scale) if attention is None else attention
         check_kind(self, self.attention, Attention)
+        if dropout is not None:
+            self.attention.set_dropout(dropout)
         for linear in (self.W_Q, self.W_K, self.W_V, self.W_O):
             nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+            if bias:
+                nn.init.zeros_(linear.bias)
 
     def project(
-        self, source: Float[Tensor, "*b k s"]
+        self,
+        source: Float[Tensor, "*b k s"],
+        value_source: Float[Tensor, "*b k s"] | None = None,
     ) -> tuple[Float[Tensor, "*b g k d"], Float[Tensor, "*b g k v"]]:
-        """The keys and values of all heads, computed once for all queries."""
+        """The keys and values of all heads, computed once for all queries.
+
+        Args:
+            source: what the keys are made of.
+            value_source: what the values are made of; by default the source.
+        """
         groups = self.key_value_heads
         key, _ = self.attention.project(split_heads(self.W_K(source), groups))
-        return key, split_heads(self.W_V(source), groups)
+        values = source if value_source is None else value_source
+        return key, split_heads(self.W_V(values), groups)
 
     def weights(
         self,
@@ -107,6 +130,21 @@ class MultiHeadAttention(nn.Module):
         queries = split_heads(self.W_Q(query), self.heads)
         return self.attention.weights(queries, repeat_heads(queries, key), *others)
 
+    def attend(
+        self,
+        query: Float[Tensor, "*b q s"],
+        key: Float[Tensor, "*b g k d"],
+        value: Float[Tensor, "*b g k v"],
+        mask: Mask = None,
+        query_position: Positions = None,
+    ) -> tuple[Float[Tensor, "*b q s"], Float[Tensor, "*b h q k"]]:
+        """The output, and the attention weights of each head."""
+        others = self._for_heads(query, key, mask, query_position)
+        queries = split_heads(self.W_Q(query), self.heads)
+        key, value = repeat_heads(queries, key), repeat_heads(queries, value)
+        context, weights = self.attention.attend(queries, key, value, *others)
+        return self.W_O(join_heads(context)), weights
+
     def forward(
         self,
         query: Float[Tensor, "*b q s"],
@@ -114,6 +152,7 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "*b g k v"],
         mask: Mask = None,
         query_position: Positions = None,
+        **others: Any,
     ) -> Float[Tensor, "*b q s"]:
         """The output of all heads together, for each query.
 
@@ -127,11 +166,13 @@ class MultiHeadAttention(nn.Module):
                 as ``mask[None]``: with b = q, it is refused as ambiguous.
             query_position: the positions of the queries among the keys, ``(q,)`` or
                 ``(*b, q)``.
+            others: none, as of the attention.
         """
-        others = self._for_heads(query, key, mask, query_position)
+        check_keywords(self, others)
+        visible = self._for_heads(query, key, mask, query_position)
         queries = split_heads(self.W_Q(query), self.heads)  # (*b, h, q, d)
         key, value = repeat_heads(queries, key), repeat_heads(queries, value)
-        return self.W_O(join_heads(self.attention(queries, key, value, *others)))
+        return self.W_O(join_heads(self.attention(queries, key, value, *visible)))
 
     def start(self, source: Float[Tensor, "b n s"]) -> Any:
         """The state of causal decoding before the first position.
@@ -175,28 +216,46 @@ class MultiHeadAttention(nn.Module):
         return mask, query_position
 
     @classmethod
-    def from_torch(cls, other: nn.MultiheadAttention) -> "MultiHeadAttention":
+    def from_torch(
+        cls, other: nn.MultiheadAttention, attention: Attention | None = None
+    ) -> Any:
         """The same attention as a PyTorch module's, with a copy of its weights.
 
-        Its dropout is not copied. In PyTorch's boolean masks, ``True`` means masked, the
-        opposite of ours.
+        Ours has the batch first, and ``True`` in its masks means may attend, the opposite
+        of PyTorch's.
+
+        Args:
+            other: with ``batch_first=True``. No weight depends on it, so a module built
+                without it may be given ``other.batch_first = True``.
+            attention: what each head computes; scaled dot-product attention by default.
 
         Raises:
-            ValueError: its keys and values have different sizes, or it adds keys
-                (``add_bias_kv``, ``add_zero_attn``).
+            ValueError: its inputs are sequence-first; its keys and values have different
+                sizes, or it adds keys (``add_bias_kv``, ``add_zero_attn``).
         """
+        check_batch_first(other, other.batch_first)
         if other.kdim != other.vdim or other.bias_k is not None or other.add_zero_attn:
             raise ValueError(
                 f"keys and values must have one size, not {other.kdim} and {other.vdim}, "
                 f"and none may be added: add_bias_kv is {other.bias_k is not None}, "
                 f"add_zero_attn is {other.add_zero_attn}"
             )
-        ours = cls(other.embed_dim, other.num_heads, source_size=other.kdim)
-        ours.to(other.out_proj.weight)
+        bias, theirs = other.in_proj_bias is not None, other.out_proj.weight
+        sizes = {"source_size": other.kdim} if other.kdim != other.embed_dim else {}
+        dropout = other.dropout or None
+        ours = cls(
+            other.embed_dim,
+            other.num_heads,
+            attention,
+            **sizes,
+            bias=bias,
+            dropout=dropout,
+        )
+        ours.to(theirs)
         with torch.no_grad():
             for parameter, theirs in _pairs(ours, other):
                 parameter.copy_(theirs)
-        return ours
+        return ours.train(other.training)
 
     def to_torch(self) -> nn.MultiheadAttention:
         """PyTorch's module with a copy of these weights, batch first.
@@ -206,13 +265,14 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             TypeError: the attention inside is not scaled dot-product attention.
-            ValueError: the sizes of the heads are not ``d_model / heads``, or heads share
-                keys and values.
+            ValueError: the sizes of the heads are not ``d_model / heads``, heads share
+                keys and values, or the scale is not 1/√d.
         """
-        if type(self.attention) not in (ScaledDot, CausalAttention):
-            raise TypeError(
-                f"to_torch needs ScaledDot, not {type(self.attention).__name__}"
-            )
+        inside = self.attention
+        if type(inside) not in (ScaledDot, CausalAttention):
+            raise TypeError(f"to_torch needs ScaledDot, not {type(inside).__name__}")
+        if inside.scale is not None:
+            raise ValueError(f"to_torch needs the scale 1/√d, not {inside.scale}")
         d_model, source_size = self.W_O.out_features, self.W_K.in_features
         sizes = {linear.out_features for linear in (self.W_Q, self.W_K, self.W_V)}
         if sizes != {d_model}:
@@ -221,13 +281,69 @@ class MultiHeadAttention(nn.Module):
                 f"together, not {self.W_K.out_features} and {self.W_V.out_features}"
             )
         other = nn.MultiheadAttention(
-            d_model, self.heads, kdim=source_size, vdim=source_size, batch_first=True
+            d_model,
+            self.heads,
+            inside.dropout,
+            self.W_O.bias is not None,
+            kdim=source_size,
+            vdim=source_size,
+            batch_first=True,
         )
         other.to(self.W_O.weight)
         with torch.no_grad():
             for parameter, theirs in _pairs(self, other):
                 theirs.copy_(parameter)
-        return other
+        return other.train(self.training)
+
+
+class SelfAttention(MultiHeadAttention):
+    """Multi-head attention of a sequence to itself: vectors in, vectors out.
+
+    ::
+
+        y = MultiHead(x, x, x)
+
+    It is causal if the attention inside is, as
+    :class:`~companion.attention.causal.CausalAttention`, and then decodes by ``start``
+    and ``extend``.
+
+    Args:
+        d_model, heads, attention, key_value_heads, bias, dropout, scale: as of
+            :class:`MultiHeadAttention`.
+
+    Source: Vaswani et al. 2017, section 3.2.3.
+
+    Example:
+        >>> attention = SelfAttention(8, heads=2, attention=CausalAttention(), bias=False)
+        >>> attention(torch.randn(1, 5, 8)).shape
+        torch.Size([1, 5, 8])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        attention: Attention | None = None,
+        key_value_heads: int | None = None,
+        bias: bool = True,
+        dropout: float | None = None,
+        scale: float | None = None,
+    ):
+        super().__init__(
+            d_model,
+            heads,
+            attention,
+            key_value_heads=key_value_heads,
+            bias=bias,
+            dropout=dropout,
+            scale=scale,
+        )
+
+    def forward(  # type: ignore[override]
+        self, x: Float[Tensor, "*b n s"], mask: Mask = None, **others: Any
+    ) -> Float[Tensor, "*b n s"]:
+        """The output at each position; the mask is as of :class:`MultiHeadAttention`."""
+        return super().forward(x, *self.project(x), mask, **others)
 
 
 def _head_size(name: str, size: int | None, d_model: int, heads: int) -> int:

@@ -36,6 +36,7 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         ``(*b, q, k)`` a call, detached.
 
     Raises:
+        ValueError: the model has none of our mechanisms, so nothing would be recorded.
         TypeError: a mechanism overrides what records, instead of ``compute_weights``.
 
     Example:
@@ -52,6 +53,11 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         for name, module in model.named_modules()
         if isinstance(module, Attention)
     }
+    if not attentions:
+        raise ValueError(
+            f"{type(model).__name__} has no attention of companion.attention, so nothing "
+            f"would be recorded"
+        )
     for name, module in attentions.items():
         for method in ("weights", "attend", "forward"):
             if getattr(type(module), method) is not getattr(Attention, method):

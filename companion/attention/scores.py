@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from companion._checks import check_above_zero, check_positive, check_same_features
-from companion.attention.base import Attention, reset_uniform
+from companion.attention.base import Attention, reset_uniform, show_settings
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -50,6 +50,11 @@ class ScaledDot(Dot):
     ``forward`` is PyTorch's fused ``scaled_dot_product_attention``, which need not store
     the weights.
 
+    Args:
+        scale: what the dot products are multiplied by, instead of 1/√d.
+        dropout: the probability that a weight becomes 0 in training, see
+            :meth:`~companion.attention.base.Attention.set_dropout`.
+
     Source: Vaswani et al. 2017, section 3.2.1, where d is d_k.
 
     Example:
@@ -58,17 +63,32 @@ class ScaledDot(Dot):
         torch.Size([2, 3, 8])
     """
 
+    fuses_dropout = True
+    scale: float | None = None  #: 1/√d if ``None``
+
+    def __init__(self, scale: float | None = None, dropout: float = 0.0):
+        super().__init__()
+        self.scale = scale
+        self.set_dropout(dropout)
+
     def score(
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ k_j / √d``."""
-        return super().score(query * query.shape[-1] ** -0.5, key)
+        scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
+        return super().score(query * scale, key)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """By PyTorch's fused kernel."""
-        return fused_attention(query, key, value, mask)
+        dropped = self.dropout if self.training else 0.0
+        return fused_attention(query, key, value, mask, self.scale, dropout=dropped)
+
+    def extra_repr(self) -> str:
+        """The settings, and scale and dropout where they are not the default."""
+        changed = [x for x in ("scale", "dropout") if getattr(self, x)]
+        return show_settings(self, *self.settings, *changed)
 
 
 class Cosine(Attention):

@@ -7,7 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from companion._checks import check_last_positions, query_positions, score_shape
+from companion._checks import (
+    check_last_positions,
+    check_rule,
+    query_positions,
+    score_shape,
+)
 from companion._transforms import functorch_is_active
 from companion.attention import masks
 from companion.attention.base import without_autocast
@@ -49,10 +54,12 @@ class PatternAttention(ScaledDot):
 
     uses_query_position = True
     has_own_weights = True
+    fuses_dropout = False
     settings: tuple[str, ...] = ("rule", "causal")
 
     def __init__(self, rule: RuleFunction, causal: bool = False):
         super().__init__()
+        check_rule(rule)
         self.rule = masks.intersection(rule, masks.causal()) if causal else rule
         self.causal = causal
 

@@ -52,6 +52,10 @@ class Prepared(Wrapper, ABC):
         super().__init__(attention)
         self.state_type = attention.state_type
 
+    def set_dropout(self, probability: float) -> None:
+        """Drop weights of the attention inside."""
+        self.attention.set_dropout(probability)
+
     @abstractmethod
     def prepare(
         self,

@@ -1,11 +1,14 @@
 import inspect
 import pickle
+import re
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from companion.attention import ALiBi, LinearBias, PatternAttention, masks
 from companion.attention.masks import (
     Rule,
     atrous,
@@ -300,3 +303,38 @@ def test_a_size_that_is_not_an_integer_is_an_error(build, size):
 def test_more_summary_positions_than_a_block_has_are_an_error(build):
     with pytest.raises(ValueError, match="4 positions has no last 5"):
         build(4, 5)
+
+
+# What is no rule, or no mask
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("rule", [masks.causal, masks.local, True, [], None, 3])
+@pytest.mark.parametrize(
+    "use",
+    [
+        PatternAttention,
+        lambda rule: masks.union(masks.causal(), rule),
+        lambda rule: masks.difference(rule, masks.local(2)),
+        lambda rule: masks.dense(rule, 3),
+    ],
+)
+def test_what_is_no_rule_is_an_error_that_shows_one(use, rule):
+    with pytest.raises(TypeError, match=r"an instance, as masks\.causal\(\)"):
+        use(rule)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("rule", [True, [], masks.causal])
+@pytest.mark.parametrize("build", [partial(LinearBias, 0.5), partial(ALiBi, 2)])
+def test_biases_refuse_what_is_no_rule(build, rule):
+    with pytest.raises(TypeError, match=r"an instance, as masks\.causal\(\)"):
+        build(rule)
+
+
+@pytest.mark.parametrize("name", ["causal", "anywhere"])
+@pytest.mark.parametrize("sizes", [(5,), (5, 7)])
+def test_a_rule_that_is_called_like_a_mask_names_the_mask(name, sizes):
+    message = re.escape(f"its mask is masks.dense(masks.{name}(), 5)")
+    with pytest.raises(TypeError, match=message):
+        getattr(masks, name)(*sizes)

@@ -1,4 +1,5 @@
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from companion.attention import (
     AlignedQuestionAttention,
     AtrousAttention,
     Bilinear,
+    CausalAttention,
     Concat,
     Cosine,
     DenseSynthesizer,
@@ -34,13 +36,15 @@ from companion.attention import (
     RandomSynthesizer,
     Rotary,
     ScaledDot,
+    SelfAttention,
     SmoothLocationSensitive,
     SparseAttention,
     record_weights,
 )
+from companion.models import CausalTransformerLayer, TransformerDecoderLayer
 from tests.contracts import test_attention as test_contract
 from tests.reference import scalars, vaswani_2017
-from tests.tiny import close, spread
+from tests.tiny import close, doubles, spread
 
 QUERIES, KEYS = 5, 7
 SIZE, HEADS, SOURCE = 12, 3, 13
@@ -261,11 +265,32 @@ def test_conversion_to_pytorch_and_back_keeps_all_weights(source_size):
         ({"kdim": 7, "vdim": 5}, "one size, not 7 and 5"),
         ({"add_bias_kv": True}, "add_bias_kv is True, add_zero_attn is False"),
         ({"add_zero_attn": True}, "add_bias_kv is False, add_zero_attn is True"),
+        ({"batch_first": False}, "sequence-first, and ours has the batch first"),
     ],
 )
 def test_options_of_pytorchs_that_ours_lacks_are_errors(options, message):
+    options = {"batch_first": True} | options
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention.from_torch(nn.MultiheadAttention(SIZE, HEADS, **options))
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, SelfAttention])
+@pytest.mark.parametrize("training", [True, False])
+def test_conversion_keeps_options_and_takes_another_attention(kind, training):
+    other = nn.MultiheadAttention(SIZE, HEADS, 0.2, bias=False, batch_first=True)
+    ours = kind.from_torch(other.train(training), CausalAttention())
+    assert type(ours) is kind
+    assert type(ours.attention) is CausalAttention
+    for back in (ours, ours.to_torch()):
+        assert [name for name, _ in back.named_parameters() if "bias" in name] == []
+        assert back.training is training
+    assert ours.attention.dropout == ours.to_torch().dropout == 0.2
+    assert kind(SIZE, HEADS).to_torch().dropout == 0
+
+
+def test_to_torch_refuses_another_scale():
+    with pytest.raises(ValueError, match=r"the scale 1/√d, not 0\.1"):
+        MultiHeadAttention(SIZE, HEADS, scale=0.1).to_torch()
 
 
 @pytest.mark.parametrize("name", ["dot", "additive", "local", "atrous", "sparse"])
@@ -274,6 +299,193 @@ def test_to_torch_refuses_other_attentions(name):
         TypeError, match=f"needs ScaledDot, not {type(INSIDE[name]()).__name__}"
     ):
         build(INSIDE[name]()).to_torch()
+
+
+# Self-attention
+
+
+@pytest.mark.parametrize("groups", [None, 1])
+@pytest.mark.parametrize("name", ["scaled dot", "local", "rotary", "linear"])
+def test_self_attention_is_multi_head_attention_of_one_sequence(name, groups):
+    options = {"bias": False, "key_value_heads": groups}
+    ours = spread(SelfAttention(SIZE, HEADS, INSIDE[name](), **options))
+    other = spread(MultiHeadAttention(SIZE, HEADS, INSIDE[name](), **options))
+    x, mask = inputs()[0], some_mask()[..., :QUERIES]
+    close(ours(x), call(other, x, x))
+    close(ours(x, mask), call(other, x, x, mask))
+    close(ours(x, mask=mask[:, :1]), call(other, x, x, mask[:, :1]))
+    assert ours.state_dict().keys() == {f"W_{x}.weight" for x in "QKVO"}
+
+
+def test_causal_self_attention_decodes():
+    attend, x = spread(SelfAttention(SIZE, HEADS, CausalAttention())), inputs()[0]
+    first, state = attend.extend(x[:, :3], attend.start(x))
+    second, state = attend.extend(x[:, 3:], state)
+    close(torch.cat([first, second], 1), attend(x))
+    moved = x.clone()
+    moved[:, 3:] += 1
+    assert torch.equal(attend(moved)[:, :3], attend(x)[:, :3])
+
+
+# Scale and dropout
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_the_scale_replaces_that_of_the_dot_products(scale):
+    attend, plain, (query, source) = build(scale=scale), build(), inputs()
+    plain.W_Q.weight.data *= scale * HEAD**0.5
+    plain.W_Q.bias.data *= scale * HEAD**0.5
+    close(call(attend, query, source), call(plain, query, source))
+    key, _ = attend.project(source)
+    close(attend.weights(query, key), plain.weights(query, key))
+    x = inputs()[0]
+    attend = SelfAttention(SIZE, HEADS, CausalAttention(scale), bias=False).double()
+    steps, state = [], attend.start(x)
+    for n in range(QUERIES):
+        step, state = attend.extend(x[:, n : n + 1], state)
+        steps.append(step)
+    close(torch.cat(steps, 1), attend(x))
+    with record_weights(attend):
+        close(attend(x), torch.cat(steps, 1))
+    with pytest.raises(ValueError, match="give the scale to the attention"):
+        MultiHeadAttention(SIZE, HEADS, ScaledDot(), scale=scale)
+
+
+WITHOUT_DROPOUT = {"linear", "linear, relu"}
+RANDOM = {"gumbel"}  # in training, even without dropout
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted(set(INSIDE) - WITHOUT_DROPOUT - RANDOM), "causal"]
+)
+def test_dropout_drops_weights_of_any_attention_in_training_alone(name):
+    """A value of 1 at one position makes each output a weight: 0, or twice what it was."""
+    torch.manual_seed(0)
+    inside = CausalAttention() if name == "causal" else INSIDE[name]()
+    attend = spread(MultiHeadAttention(SIZE, HEADS, inside, dropout=0.5))
+    keys = QUERIES if name == "causal" else KEYS
+    query = doubles(200, QUERIES, SIZE)
+    key, _ = attend.project(doubles(200, keys, SIZE, seed=1))
+    queries = attend.W_Q(query).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+    value = torch.eye(keys).double().expand(200, HEADS, keys, keys)
+    expected = attend.eval().attention(queries, key, value)
+    attend.train()
+    for found in (
+        attend.attention(queries, key, value),
+        attend.attention.weights(queries, key),
+        attend.attention.attend(queries, key, value)[0],
+    ):
+        close(found[found != 0], 2 * expected[found != 0])
+        dropped = (found == 0) & (expected.abs() > 1e-12)
+        share = dropped.sum() / (expected.abs() > 1e-12).sum()
+        assert 0.45 < share < 0.55
+    with record_weights(attend) as maps:
+        context = attend.attention(queries, key, value)
+    close(context, maps["attention"][0])
+    close(attend.eval().attention(queries, key, value), expected)
+
+
+@pytest.mark.parametrize("inside", [CausalAttention, lambda: Rotary(CausalAttention())])
+def test_decoding_in_training_drops_weights_too(inside):
+    attend, x = SelfAttention(SIZE, HEADS, inside(), dropout=0.9), torch.randn(2, 9, 12)
+    found, _ = attend.extend(x, attend.start(x))
+    assert not torch.allclose(found, attend.eval()(x))
+    close(attend.extend(x, attend.start(x))[0].double(), attend(x).double())
+
+
+@pytest.mark.parametrize("kind", [ScaledDot, CausalAttention])
+def test_dropout_is_that_of_the_fused_kernel(kind):
+    """Whose random numbers differ from those of the definition."""
+    query = torch.randn(1, 2, 5, 8)
+    attend = kind(dropout=0.5)
+    torch.manual_seed(1)
+    found = attend(query, query, query)
+    torch.manual_seed(1)
+    expected = nn.functional.scaled_dot_product_attention(
+        query, query, query, dropout_p=0.5, is_causal=kind is CausalAttention
+    )
+    assert torch.equal(found, expected)
+
+
+def test_dropout_leaves_the_initialisation_and_zero_leaves_the_random_numbers():
+    plain, other = build(), build(dropout=0.0, attention=ScaledDot(dropout=0.3))
+    assert other.attention.dropout == 0
+    assert [p.shape for p in plain.parameters()] == [
+        p.shape for p in other.parameters()
+    ]
+    torch.manual_seed(0)
+    call(other.train(), *inputs())
+    state = torch.random.get_rng_state()
+    torch.manual_seed(0)
+    inputs()
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_DROPOUT))
+def test_an_attention_without_weights_refuses_dropout(name):
+    with pytest.raises(TypeError, match="no weights that could be dropped"):
+        MultiHeadAttention(SIZE, HEADS, INSIDE[name](), dropout=0.1)
+    MultiHeadAttention(SIZE, HEADS, INSIDE[name](), dropout=0.0)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1, float("nan")])
+def test_impossible_dropouts_are_errors(dropout):
+    with pytest.raises(ValueError, match="dropout must be at least 0 and below 1"):
+        MultiHeadAttention(SIZE, HEADS, dropout=dropout)
+
+
+@pytest.mark.parametrize("build", [lambda x: LocalM(x, 2), lambda x: GumbelSoftmax(x)])
+def test_what_uses_scores_alone_refuses_an_attention_with_dropout(build):
+    with pytest.raises(TypeError, match="weights that are not the softmax"):
+        build(ScaledDot(dropout=0.1))
+
+
+# Calls as PyTorch's
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("key_padding_mask", r"write mask=~key_padding_mask\[:, None\] \(True = may"),
+        ("attn_mask", r"write mask=~attn_mask\[None\] \(True = may attend"),
+        ("is_causal", r"use an attention that is causal, as CausalAttention\(\)"),
+        ("need_weights", "attend and record_weights"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["attention", "multi-head", "self"])
+def test_arguments_of_pytorchs_are_translated(kind, name, advice):
+    x = torch.randn(1, 3, 4)
+    call = {
+        "attention": partial(ScaledDot(), x, x, x),
+        "multi-head": partial(MultiHeadAttention(4, 2), x, *2 * [x[:, None]]),
+        "self": partial(SelfAttention(4, 2), x),
+    }[kind]
+    with pytest.raises(TypeError, match=f"has no argument {name}: {advice}"):
+        call(**{name: None})
+    with pytest.raises(TypeError, match=r"has no argument colour$"):
+        call(colour=1)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", [CausalAttention, ScaledDot])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: MultiHeadAttention(8, 2, x),
+        lambda x: Rotary(x),
+        lambda x: CausalTransformerLayer(8, 2, 32, attention=x),
+        lambda x: TransformerDecoderLayer(8, 2, 32, attention=x),
+    ],
+)
+def test_a_class_where_an_attention_is_meant_is_an_error_that_shows_one(build, kind):
+    message = rf"the class {kind.__name__}: write an instance, as {kind.__name__}\(\)"
+    with pytest.raises(TypeError, match=message):
+        build(kind)
+
+
+def test_a_language_model_that_is_not_causal_names_the_attention_that_is():
+    with pytest.raises(ValueError, match="not ScaledDot: use CausalAttention"):
+        CausalTransformerLayer(8, 2, 32, attention=ScaledDot())
 
 
 # The mask

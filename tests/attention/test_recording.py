@@ -120,10 +120,11 @@ def test_the_gradient_of_the_model_is_kept():
     torch.testing.assert_close(found, expected)
 
 
-def test_a_model_without_attention_has_no_maps():
-    with record_weights(nn.Linear(2, 3)) as maps:
+@pytest.mark.parametrize("model", [nn.Linear(2, 3), nn.MultiheadAttention(8, 2)])
+def test_a_model_without_our_attention_is_an_error(model):
+    message = f"^{type(model).__name__} has no attention of companion.attention"
+    with pytest.raises(ValueError, match=message), record_weights(model):
         pass
-    assert maps == {}
 
 
 def test_a_module_with_two_names_is_listed_under_the_first():
