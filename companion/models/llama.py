@@ -49,7 +49,6 @@ class LlamaLayer(CausalTransformerLayer):
         super().__init__(
             d_model,
             heads,
-            d_ff,
             dropout=0.0,
             attention=inner,
             residual=PreRMSNorm,

@@ -1,12 +1,19 @@
 """The Transformer: an encoder and a decoder made of attention (Vaswani et al. 2017)."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_causal, check_same_position, check_source
+from companion._checks import (
+    check_batch_first,
+    check_causal,
+    check_same_position,
+    check_source,
+)
 from companion._transforms import readable
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
@@ -16,7 +23,7 @@ from companion.layers.embedding import ScaledEmbedding
 from companion.layers.feed_forward import FeedForward
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.recurrent import source_mask
-from companion.layers.residual import PostNorm, Residual
+from companion.layers.residual import PostNorm, PreNorm, Residual
 from companion.models.seq2seq import EncoderDecoder, SequenceDecoder
 
 
@@ -31,12 +38,12 @@ class TransformerEncoderLayer(nn.Module):
     Args:
         d_model: features of each position.
         heads: number of heads, which divides ``d_model``.
-        d_ff: features of the feed-forward network's hidden layer.
+        d_ff: features of the hidden layer of the paper's feed-forward network.
         dropout: dropout probability of the output of each sub-layer.
         attention: what each head computes; scaled dot-product attention by default.
         residual: ``PostNorm``, the paper's, or ``PreNorm``.
         key_value_heads: number of heads of keys and values; by default as many as heads.
-        feed_forward: a network to use instead of the paper's, with a ``d_ff`` of its own.
+        feed_forward: a network instead of the paper's, and so of ``d_ff``.
 
     Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4. PyTorch's layer
     also drops attention weights and hidden units of the feed-forward network.
@@ -51,7 +58,7 @@ class TransformerEncoderLayer(nn.Module):
         self,
         d_model: int,
         heads: int,
-        d_ff: int,
+        d_ff: int | None = None,
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
@@ -63,8 +70,7 @@ class TransformerEncoderLayer(nn.Module):
         self.attention = MultiHeadAttention(
             d_model, heads, attention, key_value_heads=key_value_heads
         )
-        default = feed_forward is None
-        self.feed_forward: Any = FeedForward(d_model, d_ff) if default else feed_forward
+        self.feed_forward: Any = _feed_forward(d_model, d_ff, feed_forward)
         self.attention_residual = residual(d_model, dropout)
         self.feed_forward_residual = residual(d_model, dropout)
 
@@ -76,6 +82,34 @@ class TransformerEncoderLayer(nn.Module):
             x, lambda x: self.attention(x, *self.attention.project(x), mask)
         )
         return self.feed_forward_residual(x, self.feed_forward)
+
+    @classmethod
+    def from_torch(
+        cls, other: nn.TransformerEncoderLayer, attention: Attention | None = None
+    ) -> Any:
+        """The same layer as PyTorch's, with copies of its weights, norms and dropouts.
+
+        Args:
+            other: with ``batch_first=True``, as of
+                :meth:`MultiHeadAttention.from_torch
+                <companion.attention.multihead.MultiHeadAttention.from_torch>`.
+            attention: what each head computes, as of this class.
+
+        Raises:
+            ValueError: its inputs are sequence-first.
+            TypeError: its activation is a function other than ReLU and GELU.
+        """
+        return _from_torch(cls, other, attention)
+
+    def to_torch(self) -> nn.TransformerEncoderLayer:
+        """PyTorch's layer, batch first, with copies of the weights, norms and dropouts.
+
+        It masks nothing by itself, and in its boolean masks ``True`` means masked.
+
+        Raises:
+            TypeError: PyTorch's layer has no such attention, norm or feed-forward network.
+        """
+        return _to_torch(self, nn.TransformerEncoderLayer)
 
 
 class CausalTransformerLayer(TransformerEncoderLayer):
@@ -105,7 +139,7 @@ class CausalTransformerLayer(TransformerEncoderLayer):
         self,
         d_model: int,
         heads: int,
-        d_ff: int,
+        d_ff: int | None = None,
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
@@ -146,6 +180,7 @@ class TransformerDecoderLayer(nn.Module):
         attention: what each head computes in self-attention, as in
             :class:`CausalTransformerLayer`. The attention over the source is scaled
             dot-product.
+        feed_forward: a network instead of the paper's, and so of ``d_ff``.
 
     Raises:
         ValueError: the self-attention is not causal.
@@ -164,16 +199,17 @@ class TransformerDecoderLayer(nn.Module):
         self,
         d_model: int,
         heads: int,
-        d_ff: int,
+        d_ff: int | None = None,
         dropout: float = 0.1,
         attention: Attention | None = None,
         residual: type[Residual] = PostNorm,
+        feed_forward: nn.Module | None = None,
     ):
         super().__init__()
         self.d_model = d_model
         self.attention = MultiHeadAttention(d_model, heads, _causal(attention, self))
         self.source_attention = MultiHeadAttention(d_model, heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
+        self.feed_forward: Any = _feed_forward(d_model, d_ff, feed_forward)
         self.attention_residual = residual(d_model, dropout)
         self.source_residual = residual(d_model, dropout)
         self.feed_forward_residual = residual(d_model, dropout)
@@ -196,6 +232,21 @@ class TransformerDecoderLayer(nn.Module):
         x = self.feed_forward_residual(x, self.feed_forward)
         return x, TransformerLayerState(past, source)
 
+    @classmethod
+    def from_torch(
+        cls, other: nn.TransformerDecoderLayer, attention: Attention | None = None
+    ) -> Any:
+        """The same layer as PyTorch's, as :meth:`TransformerEncoderLayer.from_torch`."""
+        ours = _from_torch(cls, other, attention)
+        ours.source_attention = MultiHeadAttention.from_torch(other.multihead_attn)
+        return ours
+
+    def to_torch(self) -> nn.TransformerDecoderLayer:
+        """PyTorch's layer, as :meth:`TransformerEncoderLayer.to_torch`."""
+        other = _to_torch(self, nn.TransformerDecoderLayer)
+        other.multihead_attn = self.source_attention.to_torch()
+        return other
+
 
 def _causal(attention: Attention | None, layer: nn.Module) -> Attention:
     """The self-attention of a layer that decodes, which must be causal by itself."""
@@ -203,6 +254,85 @@ def _causal(attention: Attention | None, layer: nn.Module) -> Attention:
         return CausalAttention()
     check_causal(attention, type(layer).__name__)
     return attention
+
+
+def _feed_forward(
+    d_model: int, d_ff: int | None, network: nn.Module | None
+) -> nn.Module:
+    """The network of a layer: the one given, or the paper's of this size."""
+    if d_ff is not None and network is None:
+        return FeedForward(d_model, d_ff)
+    if d_ff is None and network is not None:
+        return network
+    raise ValueError(
+        "a layer needs either d_ff, the size of the paper's network, or another network "
+        "as feed_forward, which has a size of its own"
+    )
+
+
+def _residuals(layer: nn.Module) -> list[tuple[str, Any]]:
+    """The residual connections in their order, with the number that PyTorch gives them."""
+    found = [x for x in layer.children() if isinstance(x, Residual)]
+    return [(str(number), x) for number, x in enumerate(found, 1)]
+
+
+#: The modules of the functions that PyTorch's layers take as an activation.
+_ACTIVATIONS: dict[Any, type[nn.Module]] = {
+    torch.nn.functional.relu: nn.ReLU,
+    torch.nn.functional.gelu: nn.GELU,
+}
+
+
+def _from_torch(kind: Any, other: Any, attention: Attention | None) -> Any:
+    """A layer of a kind with copies of what PyTorch's has, but for attention to a source."""
+    check_batch_first(other, other.self_attn.batch_first)
+    activation = other.activation
+    if not isinstance(activation, nn.Module):
+        if activation not in _ACTIVATIONS:
+            raise TypeError(f"the activation must be ReLU or GELU, not {activation!r}")
+        activation = _ACTIVATIONS[activation]()
+    parts = other.linear1, activation, other.dropout, other.linear2
+    ours = kind(
+        other.linear1.in_features,
+        other.self_attn.num_heads,
+        attention=attention,
+        residual=PreNorm if other.norm_first else PostNorm,
+        feed_forward=nn.Sequential(*map(deepcopy, parts)),
+    )
+    ours.attention = MultiHeadAttention.from_torch(
+        other.self_attn, ours.attention.attention
+    )
+    for number, residual in _residuals(ours):
+        residual.norm = deepcopy(getattr(other, f"norm{number}"))
+        residual.dropout = deepcopy(getattr(other, f"dropout{number}"))
+    return ours.train(other.training)
+
+
+def _to_torch(layer: Any, kind: Any) -> Any:
+    """PyTorch's layer of a kind with copies of what ours has, but for attention to a source."""
+    residual, network = type(layer.attention_residual), layer.feed_forward
+    if residual not in (PreNorm, PostNorm):
+        raise TypeError(f"to_torch needs PreNorm or PostNorm, not {residual.__name__}")
+    parts = [*network] if isinstance(network, nn.Sequential) else [network]
+    if len(parts) == 3:
+        parts.insert(2, nn.Dropout(0.0))
+    if [type(parts[0]), *map(type, parts[2:])] != [nn.Linear, nn.Dropout, nn.Linear]:
+        raise TypeError(f"to_torch needs FeedForward, not {type(network).__name__}")
+    first, activation, dropout, second = map(deepcopy, parts)
+    other = kind(
+        layer.d_model,
+        layer.attention.heads,
+        first.out_features,
+        activation=activation,
+        batch_first=True,
+        norm_first=residual is PreNorm,
+    )
+    other.self_attn = layer.attention.to_torch()
+    other.linear1, other.dropout, other.linear2 = first, dropout, second
+    for number, connection in _residuals(layer):
+        setattr(other, f"norm{number}", deepcopy(connection.norm))
+        setattr(other, f"dropout{number}", deepcopy(connection.dropout))
+    return other.train(layer.training)
 
 
 class TransformerEncoder(nn.Module):
@@ -251,6 +381,34 @@ class TransformerEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, mask[:, None])
         return self.norm(x), mask
+
+    @classmethod
+    def from_torch(
+        cls,
+        other: nn.TransformerEncoder,
+        vocabulary_size: int,
+        dropout: float = 0.1,
+        position: nn.Module | None = None,
+        pad: int | None = None,
+    ) -> Any:
+        """PyTorch's stack of layers and its last norm, behind a new embedding.
+
+        Args:
+            other: each layer as of :meth:`TransformerEncoderLayer.from_torch`.
+            vocabulary_size, dropout, position, pad: as of this class.
+        """
+        layers = [TransformerEncoderLayer.from_torch(x) for x in other.layers]
+        ours = cls(vocabulary_size, layers, dropout, position, pad)
+        ours.norm = nn.Identity() if other.norm is None else deepcopy(other.norm)
+        return ours.to(layers[0].attention.W_O.weight).train(other.training)
+
+    def to_torch(self) -> nn.TransformerEncoder:
+        """PyTorch's stack of the layers and the last norm; it has no embedding."""
+        layers = [layer.to_torch() for layer in self.layers]
+        norm = None if isinstance(self.norm, nn.Identity) else deepcopy(self.norm)
+        other = nn.TransformerEncoder(layers[0], len(layers), norm, False)
+        other.layers = nn.ModuleList(layers)
+        return other.train(self.training)
 
 
 class TransformerDecoder(SequenceDecoder):

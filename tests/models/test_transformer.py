@@ -28,14 +28,16 @@ from companion.attention import (
     record_weights,
     rotate,
 )
-from companion.attention.masks import causal, dense, strided
+from companion.attention.masks import causal, dense, local, strided
 from companion.decoding import greedy, tensors
 from companion.layers import (
     FeedForward,
     LearnedPositionalEncoding,
     PostNorm,
     PreNorm,
+    PreRMSNorm,
     Residual,
+    SwiGLU,
 )
 from companion.models import (
     CausalTransformerLayer,
@@ -238,6 +240,103 @@ def test_the_model_equals_pytorchs_which_has_a_final_norm_even_after_post_norm(
     found.log_softmax(-1)[..., 4].sum().backward()
     expected.log_softmax(-1)[..., 4].sum().backward()
     same_gradients(ours, twin, other)
+
+
+# Conversion
+
+
+def theirs(kind, **options):
+    options = {"batch_first": True, "dropout": 0.2} | options
+    return spread(kind(SIZE, HEADS, HIDDEN, **options)).eval()
+
+
+LAYERS = [nn.TransformerEncoderLayer, nn.TransformerDecoderLayer]
+OURS = dict(zip(LAYERS, (CausalTransformerLayer, TransformerDecoderLayer), strict=True))
+OPTIONS = {
+    "post-norm": {},
+    "pre-norm": {"norm_first": True},
+    "no bias": {"bias": False},
+    "gelu": {"activation": "gelu"},
+    "a module": {"activation": nn.ELU()},
+    "epsilon": {"layer_norm_eps": 0.1},
+}
+
+
+def outputs(ours, other):
+    """Of a layer of ours and of PyTorch's, both causal."""
+    x, source, before = vectors(5), vectors(7) + 1, dense(causal(), 5)
+    if isinstance(other, nn.TransformerEncoderLayer):
+        return ours(x), other(x, ~before)
+    words = torch.arange(7) < torch.tensor([[7], [4], [1]])
+    found = ours(x, ours.start(source, words))[0]
+    return found, other(x, source, ~before, memory_key_padding_mask=~words)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_layer_of_pytorchs_becomes_ours_and_comes_back(kind, options):
+    other = theirs(kind, **options)
+    ours = OURS[kind].from_torch(other)
+    close(*outputs(ours, other))
+    back = ours.to_torch()
+    close(*outputs(ours, back))
+    assert back.state_dict().keys() == other.state_dict().keys()
+    for name, value in other.state_dict().items():
+        assert torch.equal(back.state_dict()[name], value)
+    for parameter in ours.parameters():
+        parameter.data.zero_()  # all are copies
+    assert all((p != 0).any() for x in (other, back) for p in x.parameters())
+    dropouts = {k: m.p for k, m in other.named_modules() if isinstance(m, nn.Dropout)}
+    assert dropouts == {
+        k: m.p for k, m in back.named_modules() if isinstance(m, nn.Dropout)
+    }
+    assert back.self_attn.dropout == 0.2
+    assert not back.training
+
+
+@pytest.mark.parametrize("norm", [None, nn.LayerNorm(SIZE)])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_stack_of_pytorchs_becomes_ours_and_comes_back(norm_first, norm):
+    layer = theirs(nn.TransformerEncoderLayer, norm_first=norm_first)
+    other = nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False)
+    other = spread(other.eval())
+    ours = TransformerEncoder.from_torch(other, 11, pad=0)
+    states, words = ours(SOURCE)
+    embedded = ours.position(ours.embedding(SOURCE))
+    for same in (other, ours.to_torch()):
+        expected = same(embedded, src_key_padding_mask=~words)
+        close(states[words], expected[words])
+
+
+def test_a_converted_layer_may_have_another_attention():
+    other = theirs(nn.TransformerEncoderLayer)
+    ours = TransformerEncoderLayer.from_torch(other, LocalAttention(1))
+    near = dense(local(1), 5)
+    close(ours(vectors(5)), other(vectors(5), ~near))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layers_that_cannot_be_converted_are_errors(kind):
+    with pytest.raises(ValueError, match=f"this {kind.__name__} is sequence-first"):
+        OURS[kind].from_torch(theirs(kind, batch_first=False))
+    with pytest.raises(TypeError, match="activation must be ReLU or GELU, not <"):
+        OURS[kind].from_torch(theirs(kind, activation=torch.tanh))
+    gated = {"feed_forward": SwiGLU(SIZE, HIDDEN)}
+    with pytest.raises(TypeError, match="to_torch needs FeedForward, not SwiGLU"):
+        OURS[kind](SIZE, HEADS, **gated).to_torch()
+    with pytest.raises(TypeError, match="PreNorm or PostNorm, not PreRMSNorm"):
+        OURS[kind](SIZE, HEADS, HIDDEN, residual=PreRMSNorm).to_torch()
+
+
+@pytest.mark.parametrize(
+    "kind", [TransformerEncoderLayer, CausalTransformerLayer, TransformerDecoderLayer]
+)
+def test_a_layer_has_one_feed_forward_network(kind):
+    network = SwiGLU(SIZE, HIDDEN)
+    assert kind(SIZE, HEADS, feed_forward=network).feed_forward is network
+    for both in ({}, {"d_ff": HIDDEN, "feed_forward": network}):
+        with pytest.raises(ValueError, match=r"either d_ff, .* or another network"):
+            kind(SIZE, HEADS, **both)
 
 
 # Decoding token by token
