@@ -5,7 +5,7 @@ scores under a mask, average the values. :mod:`companion.visualization` needs Ma
 and is imported by its name.
 """
 
-from companion import attention, decoding, layers, losses, models
+from companion import attention, decoding, interop, layers, losses, models
 from companion.attention import Attention, masked_softmax, record_weights
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "__version__",
     "attention",
     "decoding",
+    "interop",
     "layers",
     "losses",
     "masked_softmax",

@@ -19,6 +19,7 @@ ROOMS = (
     "companion.layers",
     "companion.decoding",
     "companion.models",
+    "companion.interop",
     "companion.losses",
     "companion.visualization",
     "attention_course.notebook",

@@ -71,6 +71,7 @@ CORE = ("attention", "layers", "decoding", "models", "losses")
 #: What each folder may import: the requirements of an extra, which may include others.
 EXTRAS = {
     **{f"companion/{room}": "" for room in CORE},
+    "companion/interop.py": "all",
     "companion": "book",
     "book/attention_course": "experiments",
     "book/tools": "site",
@@ -83,16 +84,17 @@ SCRIPTS = ("book/tools/*.py", "tests/benchmarks/*.py")
 
 
 def files_of(folder):
-    """The Python files of a folder; those with another extra are not the tests'."""
+    """The Python files of a folder; without those that have another extra."""
     others = [
         "tests/book",
         "tests/benchmarks",
         *(f"tests/{x}" for x in NEED_EXPERIMENTS),
     ]
-    others = others if folder == "tests" else []
+    others = {"tests": others, "companion": ["companion/interop.py"]}.get(folder, [])
+    paths = [ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("*.py")
     return [
         path
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in sorted(paths)
         if not any(path.is_relative_to(ROOT / other) for other in others)
     ]
 

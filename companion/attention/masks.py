@@ -22,7 +22,8 @@ class Rule(ABC):
     """Whether position ``i`` may attend to position ``j``, for tensors of positions.
 
     Any other function of ``(i, j)`` is accepted as a rule too. Only a ``Rule`` can say, by
-    ``relative``, that it depends on i − j alone, which tiled kernels need.
+    ``relative``, that it depends on i − j alone, which tiled kernels need. Its ``sizes``
+    are the fields of its class.
     """
 
     relative = False  #: whether the rule depends on i − j alone

@@ -36,7 +36,7 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         ``(*b, q, k)`` a call, detached.
 
     Raises:
-        ValueError: the model has none of our mechanisms, so nothing would be recorded.
+        ValueError: the model has no module of this package, so nothing would be recorded.
         TypeError: a mechanism overrides what records, instead of ``compute_weights``.
 
     Example:
@@ -53,7 +53,7 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         for name, module in model.named_modules()
         if isinstance(module, Attention)
     }
-    if not attentions:
+    if not attentions and not any(map(_is_ours, model.modules())):
         raise ValueError(
             f"{type(model).__name__} has no attention of companion.attention, so nothing "
             f"would be recorded"
@@ -79,6 +79,11 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
                     module._recorded = _Lists(others)
                 else:
                     del module._recorded
+
+
+def _is_ours(module: nn.Module) -> bool:
+    """Whether a module's class is of this package, which has models without attention too."""
+    return type(module).__module__.startswith("companion.")
 
 
 class _Lists(tuple[list[Tensor], ...]):

@@ -23,6 +23,7 @@ from companion.attention import (
     masked_softmax,
     record_weights,
 )
+from companion.layers import FeedForward
 
 
 class Dot(Attention):
@@ -125,6 +126,12 @@ def test_a_model_without_our_attention_is_an_error(model):
     message = f"^{type(model).__name__} has no attention of companion.attention"
     with pytest.raises(ValueError, match=message), record_weights(model):
         pass
+
+
+def test_a_model_of_ours_without_attention_has_no_maps():
+    with record_weights(FeedForward(2, 3)) as maps:
+        pass
+    assert maps == {}
 
 
 def test_a_module_with_two_names_is_listed_under_the_first():
