@@ -1,17 +1,16 @@
 """Sphinx extension: each row of the errata links to the passage of its chapter that shows the error.
 
 The last cell of a row is the title of that passage: a section's, or the bold words with which a paragraph
-starts. The page also gets the script that filters the rows.
+starts. The page also gets the place of the filter, `errata.js`.
 """
 
 import re
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
-PAGE, SCRIPT = "book/errata", "errata.js"
+PAGE = "book/errata"
 CHAPTER = re.compile(r"Chapter (\d+)\b")
 NUMBER = re.compile(r"^\d+ ")  # of a section
 MARKS = ' .,:?"“”'
@@ -56,21 +55,8 @@ def finish(app: Sphinx, doctree: nodes.document, page: str) -> None:
     doctree[0].insert(doctree[0].index(chapters[0]), form)
 
 
-def add_script(
-    app: Sphinx,
-    page: str,
-    template: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
-    """Add the script that filters the rows."""
-    if page == PAGE:
-        app.add_js_file(SCRIPT, loading_method="defer")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.connect("doctree-read", find_passages)
     app.connect("doctree-resolved", finish)
-    app.connect("html-page-context", add_script)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

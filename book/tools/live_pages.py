@@ -1,4 +1,4 @@
-"""Sphinx extension: scripts and styles of the live translation and the bench, only where they are used."""
+"""Sphinx extension: scripts and styles of what is live in some pages, only where they are used."""
 
 import re
 from typing import Any
@@ -10,8 +10,9 @@ from sphinx.application import Sphinx
 LOADED: dict[str, dict[str, Any]] = {
     "live": {"type": "text/plain", "data-late": ""},
     "bench": {"loading_method": "defer"},
+    "errata": {"loading_method": "defer"},
 }
-#: The files that belong to the class of a still picture, in the order of loading: their folder and names.
+#: The files that a class of a picture or place needs, in the order of loading: their folder and names.
 LIVE = {
     "live-translation": (
         "live",
@@ -21,6 +22,7 @@ LIVE = {
         "bench",
         "picture.css bench.css attention.js state.js drawing.js plane.js bars.js controls.js bench.js",
     ),
+    "errata-filter": ("errata", "errata.js"),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'

@@ -26,6 +26,14 @@ ARGUMENTS = re.compile(r"\(.*\)$", re.DOTALL)
 # `sample` or `mean` may mean anything; `Additive` does not.
 TELLING = re.compile(r"[A-Z_.]")
 DEFINED = re.compile(r"^(?:class +|def +|)(\w+)(?= *=|\(|:)", re.MULTILINE)
+FIXED = (
+    nodes.reference
+    | nodes.title
+    | nodes.literal
+    | nodes.math
+    | nodes.FixedTextElement
+    | addnodes.desc
+)
 #: The page and the anchor of an entry.
 Target = tuple[str, str]
 
@@ -124,12 +132,10 @@ def suffixes(path: list[str], inside: list[str]) -> Iterator[str]:
     return (".".join(path[start:] + inside) for start in range(len(path)))
 
 
-def is_free(literal: nodes.Node) -> bool:
-    """Whether a piece of code is outside links, headings and entries of the reference."""
-    around = literal.parent
-    while around and not isinstance(
-        around, nodes.reference | nodes.title | addnodes.desc
-    ):
+def is_free(node: nodes.Node) -> bool:
+    """Whether code or text is outside links, headings, other code, formulas and entries of the reference."""
+    around = node.parent
+    while around and not isinstance(around, FIXED):
         around = around.parent
     return around is None
 
