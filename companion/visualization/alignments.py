@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from unicodedata import category, east_asian_width, normalize
 
-import numpy as np
 from jaxtyping import Float
 from torch import Tensor
+
+from companion._checks import needs_extra
+
+with needs_extra("book"):
+    import numpy as np
 
 #: Weights ``(q, k)``, the ``q`` query tokens, the ``k`` key tokens.
 Alignment: TypeAlias = tuple[Tensor | np.ndarray, Sequence[str], Sequence[str]]

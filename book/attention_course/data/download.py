@@ -8,7 +8,7 @@ from pathlib import Path
 
 from companion._checks import needs_extra
 
-with needs_extra("book"):
+with needs_extra("experiments"):
     import pooch
     import requests
 

@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
 from torch import nn
+
+from companion._checks import needs_extra
+
+with needs_extra("experiments"):
+    from accelerate import PartialState
 
 
 def positive(text: str) -> int:

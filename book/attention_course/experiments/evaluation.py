@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 
 from attention_course.data.batching import in_order
@@ -19,11 +18,15 @@ from attention_course.training.losses import (
     free_running_loss,
     loss_and_perplexity,
 )
+from companion._checks import needs_extra
 from companion.attention.recording import record_weights
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses
 from companion.decoding.sampling import greedy
 from companion.decoding.state import map_state
+
+with needs_extra("experiments"):
+    from sacrebleu.metrics.bleu import BLEU
 
 _MAX_LENGTH = 60
 _Rule = Callable[[Sequence[str]], bool]

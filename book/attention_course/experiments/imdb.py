@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from accelerate.utils import set_seed
 
 from attention_course.data import imdb
 from attention_course.data.examples import Shuffled, batches_in_order
@@ -52,10 +51,7 @@ def make_trainer(reviews: Reviews, arguments: argparse.Namespace) -> Trainer:
     torch.manual_seed(arguments.seed)
     model = arguments.build(len(reviews.words), arguments)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.rate)
-    trainer = Trainer(model, optimizer, label_loss, clip=math.inf)
-    # from here on each process samples its own dropout
-    set_seed(arguments.seed, device_specific=True)
-    return trainer
+    return Trainer(model, optimizer, label_loss, clip=math.inf)
 
 
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:

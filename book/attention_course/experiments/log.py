@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from torch.utils.tensorboard import SummaryWriter
-
 from attention_course.training.losses import Record
+from companion._checks import needs_extra
+
+with needs_extra("experiments"):
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class TensorBoard:

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from accelerate.utils import set_seed
 
 from attention_course.data import multi30k
 from attention_course.data.batching import Batches, in_order
@@ -57,10 +56,7 @@ def make_trainer(corpus: Corpus, arguments: argparse.Namespace) -> Trainer:
     schedule = warmup_cosine(
         optimizer, min(arguments.warmup, arguments.steps), arguments.steps
     )
-    trainer = Trainer(model, optimizer, LabelSmoothing(arguments.smoothing), schedule)
-    # from here on each process samples its own dropout
-    set_seed(arguments.seed, device_specific=True)
-    return trainer
+    return Trainer(model, optimizer, LabelSmoothing(arguments.smoothing), schedule)
 
 
 def run(arguments: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,10 @@ from attention_course.experiments.snapshots import Snapshots, pack
 from attention_course.training.checkpoint import remove_partial, replacing
 from attention_course.training.losses import Record
 from attention_course.training.trainer import Steps, Trainer
+from companion._checks import needs_extra
+
+with needs_extra("experiments"):
+    from accelerate.utils import set_seed
 
 
 class Run:
@@ -68,6 +72,8 @@ class Run:
         if trainer.accelerator.is_main_process:
             remove_partial(self.folder)
             write_json(self.folder / "arguments.json", trained)
+        # from here on each process samples its own dropout
+        set_seed(arguments.seed, device_specific=True)
 
     def train(self, batches: Steps, evaluate: Callable[[nn.Module], Record]) -> None:
         """Train, from the last checkpoint if there is one.

@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from attention_course.training.checkpoint import replacing
 from attention_course.training.losses import Record
 from attention_course.training.trainer import Trainer
+from companion._checks import needs_extra
+
+with needs_extra("experiments"):
+    import safetensors.torch
 
 _LOSS = "held_out_loss"  # of the validation set, in each record
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from accelerate.utils import send_to_device
 from jaxtyping import Int
 from torch import Tensor, nn
 
@@ -12,7 +11,7 @@ from attention_course.data.examples import Shuffled, batches_in_order
 from attention_course.data.facts import Question
 from attention_course.data.vocabulary import UNK, Vocabulary, pad
 from attention_course.training import recipe
-from attention_course.training.losses import Record, evaluating
+from attention_course.training.losses import Record, evaluating, to_device
 from companion.attention.attention_over_attention import pointer_sum
 from companion.losses.tokens import Loss, to_float32
 
@@ -151,7 +150,7 @@ class Cloze:
         device, correct = next(reader.parameters()).device, 0
         with evaluating(reader):
             for batch in batches_in_order(asked, self.collate, _AT_ONCE):
-                batch = send_to_device(batch, device)
+                batch = to_device(batch, device)
                 weights = reader(batch.document, batch.question)
                 scores = pointer_sum(weights, batch.document, batch.candidates)
                 best = scores.argmax(-1, keepdim=True)

@@ -5,7 +5,6 @@ from math import log
 from typing import NamedTuple
 
 import torch
-from accelerate.utils import send_to_device
 from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -13,7 +12,12 @@ from torch.nn.functional import cross_entropy
 from attention_course.data.examples import Shuffled, batches_in_order
 from attention_course.data.vocabulary import Vocabulary
 from attention_course.training import recipe
-from attention_course.training.losses import Record, evaluating, next_token_loss
+from attention_course.training.losses import (
+    Record,
+    evaluating,
+    next_token_loss,
+    to_device,
+)
 from companion.losses.tokens import to_float32
 
 SEPARATOR = "<again>"  #: the token between a passage and its copy
@@ -103,7 +107,7 @@ class Copying:
         device, new, copied = next(model.parameters()).device, 0.0, 0.0
         with evaluating(model):
             for tokens in batches_in_order(passages, self.collate, _AT_ONCE):
-                tokens = send_to_device(tokens, device)
+                tokens = to_device(tokens, device)
                 logits = to_float32(model(tokens[:, :-1]))
                 nats = cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
                 bits = nats / log(2)  # (b, 2 length + gap − 1)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from accelerate.utils import send_to_device
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -12,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from attention_course.data.examples import Labelled, Shuffled, batches_in_order
 from attention_course.data.vocabulary import Vocabulary, pad, pad_documents
 from attention_course.training import recipe
-from attention_course.training.losses import Record, evaluating, label_loss
+from attention_course.training.losses import Record, evaluating, label_loss, to_device
 from companion.losses.tokens import to_float32
 
 _AT_ONCE = 256  # examples that are classified together
@@ -35,7 +34,7 @@ def predict_logits(model: Any, batches: Iterable[Labelled]) -> Float[Tensor, "n 
     device, logits = next(model.parameters()).device, []
     with evaluating(model):
         for batch in batches:
-            inputs = send_to_device(batch.inputs, device)
+            inputs = to_device(batch.inputs, device)
             logits.append(to_float32(model(*inputs)).cpu())
     return torch.cat(logits)
 
