@@ -136,6 +136,12 @@ def check_same_features(query: Tensor, key: Tensor) -> None:
         )
 
 
+def check_features(name: str, x: Tensor, size: int) -> None:
+    """Refuse vectors of another size than announced."""
+    if x.shape[-1] != size:
+        raise ValueError(f"the {name} needs {size} features, not {x.shape[-1]}")
+
+
 def check_head_axis(query: Tensor, heads: int | None) -> None:
     """Refuse queries without an axis of this many heads."""
     if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from companion._checks import check_positive
-from companion.attention.base import Attention
+from companion.attention.base import Attention, precise_matmul
 
 
 class AlignedQuestionAttention(Attention):
@@ -48,4 +48,4 @@ class AlignedQuestionAttention(Attention):
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """The dot product after the layer, which the key has passed and the query has not."""
-        return self.W(query).relu() @ key.mT
+        return precise_matmul(self.W(query).relu(), key.mT)

@@ -102,6 +102,8 @@ class Attention(nn.Module, ABC):
         """The score of each key for each query: any real number.
 
         Where ``uses_query_position`` is true, ``query_position`` is the third argument.
+        Scores of 16 bits would overflow or be rounded too coarsely for the softmax:
+        :func:`precise_matmul` returns at least 32.
         """
 
     def score_at(
@@ -183,7 +185,8 @@ class Attention(nn.Module, ABC):
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """The weights of inputs that fit; by default the softmax of the scores."""
-        return masked_softmax(self.score_at(query, key, position), mask)
+        scores = self.score_at(query, key, position)
+        return masked_softmax(scores, mask).to(query.dtype)
 
     def compute_both(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
@@ -315,6 +318,25 @@ def reset_uniform(parameter: Tensor) -> Tensor:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """A block in which autocast is off; the meta device has no autocast."""
-    if device.type == "meta":  # PyTorch 2.11 cannot compile `is_autocast_available`
+    if device.type == "meta" or not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+def at_least_float32(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Numbers of 16 bits in float32, all others as they are."""
+    return x.float() if x.dtype.itemsize < 4 else x
+
+
+def precise_matmul(
+    left: Float[Tensor, "..."], right: Float[Tensor, "..."]
+) -> Float[Tensor, "..."]:
+    """``left @ right``, in float32 at least, also under autocast.
+
+    Example:
+        >>> x = torch.full((2,), 300.0, dtype=torch.float16)
+        >>> x @ x, precise_matmul(x, x)
+        (tensor(inf, dtype=torch.float16), tensor(180000.))
+    """
+    with without_autocast(left.device):
+        return at_least_float32(left) @ at_least_float32(right)

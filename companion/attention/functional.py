@@ -11,6 +11,8 @@ from companion._checks import (
     check_same_features,
     score_shape,
 )
+from companion._transforms import readable
+from companion.attention.base import at_least_float32, precise_matmul
 from companion.attention.types import Mask
 
 
@@ -146,8 +148,9 @@ def additive_scores(
         torch.Size([3, 5])
     """
     check_same_features(query, key)
+    query, key = at_least_float32(query), at_least_float32(key)
     hidden = torch.tanh_(query.unsqueeze(-2) + key.unsqueeze(-3))  # (*b, q, k, h)
-    return hidden @ v
+    return precise_matmul(hidden, v)
 
 
 def cosine_scores(
@@ -159,11 +162,18 @@ def cosine_scores(
         >>> cosine_scores(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]]))
         tensor([[0., 1.]])
     """
-    return _unit(query) @ _unit(key).mT
+    query, key = at_least_float32(query), at_least_float32(key)
+    return precise_matmul(_unit(query), _unit(key).mT)
 
 
 def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
     """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero."""
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    zero = norm == 0
-    return (vectors / norm.masked_fill(zero, 1)).masked_fill(zero, 0)
+    # Where squares over- or underflow, the vector is first divided by its largest number.
+    huge = torch.finfo(norm.dtype).max ** 0.4
+    unusual = (norm > huge) | (norm < 1 / huge)
+    if not readable(unusual) or unusual.any():
+        largest = vectors.detach().abs().amax(-1, keepdim=True)
+        vectors = vectors / largest.where(unusual & (largest > 0), 1)
+        norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / norm.masked_fill(norm == 0, torch.inf)

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from companion._checks import check_above_zero, check_independent, check_scores
-from companion.attention.base import Attention, masked_softmax
+from companion.attention.base import Attention, at_least_float32, masked_softmax
 from companion.attention.hard import one_hot
 from companion.attention.types import Mask, Positions
 from companion.attention.wrappers import Wrapper
@@ -55,7 +55,7 @@ class GumbelSoftmax(Wrapper):
 
     def add_noise(self, scores: Float[Tensor, "*b q k"]) -> Float[Tensor, "*b q k"]:
         """The scores, plus Gumbel noise in training mode, in at least 32 bits."""
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        scores = at_least_float32(scores)
         if not self.training:
             return scores
         noise = torch.empty_like(scores).exponential_(generator=self.generator)
@@ -72,7 +72,7 @@ class GumbelSoftmax(Wrapper):
     ) -> Tensor:
         """The softmax of scores with noise, at the temperature."""
         scores = self.score(query, key, position)
-        return self.relax(self.add_noise(scores), mask).to(scores.dtype)
+        return self.relax(self.add_noise(scores), mask).to(query.dtype)
 
 
 class StraightThroughGumbel(GumbelSoftmax):

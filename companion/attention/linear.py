@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import elu, pad
+from torch.nn.functional import pad
 
 from companion._checks import (
     check_continues,
@@ -17,7 +17,7 @@ from companion._checks import (
     score_shape,
 )
 from companion.attention import masks
-from companion.attention.base import Attention, without_autocast
+from companion.attention.base import Attention, at_least_float32, without_autocast
 from companion.attention.types import Mask, Positions
 
 #: A function that makes features of queries or keys, none of them negative.
@@ -31,8 +31,6 @@ def elu_features(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
 
         φ(x) = elu(x) + 1
 
-    In float32, the sum rounds to 0 where x is below about −17.
-
     Args:
         x: queries or keys.
 
@@ -42,7 +40,7 @@ def elu_features(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         >>> elu_features(torch.tensor([-1.0, 0.0, 2.0]))
         tensor([0.3679, 1.0000, 3.0000])
     """
-    return elu(x) + 1
+    return x.relu() + x.clamp(max=0).exp()
 
 
 class LinearState(NamedTuple):
@@ -248,8 +246,7 @@ class LinearAttention(Attention):
     ) -> Float[Tensor, "*b q k"]:
         """``log φ(q_i)ᵀ φ(k_j)``; a product of zero counts as the smallest normal number."""
         products = self._products(query, key)
-        logarithms = products.clamp(min=torch.finfo(products.dtype).tiny).log()
-        return logarithms.to(query.dtype)
+        return products.clamp(min=torch.finfo(products.dtype).tiny).log()
 
     def compute_weights(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
@@ -289,7 +286,7 @@ class LinearAttention(Attention):
 
     def _features(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """φ(x), in float32 at least: the sums over many keys need its precision."""
-        return self.feature_map(x.to(torch.promote_types(x.dtype, torch.float32)))
+        return self.feature_map(at_least_float32(x))
 
 
 class CausalLinearAttention(LinearAttention):

@@ -11,9 +11,10 @@ from companion._checks import (
     query_positions,
 )
 from companion.attention import masks
+from companion.attention.base import Attention
 from companion.attention.masks import RuleFunction
 from companion.attention.sparse import PatternAttention
-from companion.attention.types import Mask, Positions
+from companion.attention.types import Positions
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -84,15 +85,11 @@ class LinearBias(PatternAttention):
         scores = super().score(query, key)
         i = query_positions(query, key.shape[-2], query_position)
         j = torch.arange(key.shape[-2], device=key.device)
-        exact = torch.promote_types(scores.dtype, torch.float32)
-        distance = (i[..., None] - j).abs().to(exact)
-        return (scores - self._times_slope(distance)).to(scores.dtype)
+        distance = (i[..., None] - j).abs().to(scores.dtype)
+        return scores - self._times_slope(distance)
 
-    def compute_context(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
-    ) -> Tensor:
-        """By the definition, because the bias is added to the scores."""
-        return self.compute_both(query, key, value, mask, position)[0]
+    #: By the definition, because the bias is added to the scores.
+    compute_context = Attention.compute_context
 
     def _times_slope(self, distance: Float[Tensor, "*b q k"]) -> Float[Tensor, "..."]:
         return self.slope * distance

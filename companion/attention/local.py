@@ -6,7 +6,7 @@ from math import prod
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
 from companion._checks import (
     check_independent,
@@ -18,9 +18,9 @@ from companion._checks import (
 from companion.attention.base import (
     Attention,
     masked_softmax,
+    precise_matmul,
     reset_uniform,
     uniform_parameter,
-    without_autocast,
 )
 from companion.attention.types import Mask, Positions
 from companion.attention.wrappers import Wrapper
@@ -56,6 +56,7 @@ class Location(Attention):
     def __init__(self, query_size: int, max_length: int):
         super().__init__()
         check_positive(query_size=query_size, max_length=max_length)
+        self.max_length = max_length
         self.W = nn.Linear(query_size, max_length, bias=False)
 
     def score(
@@ -63,8 +64,8 @@ class Location(Attention):
     ) -> Float[Tensor, "*b q k"]:
         """As many rows of ``W h`` as there are keys."""
         length = key.shape[-2]
-        check_max_length("source", length, "location attention", self.W.out_features)
-        return linear(query, self.W.weight[:length])
+        check_max_length("source", length, "location attention", self.max_length)
+        return self.W(query)[..., :length]
 
 
 class LocalWindow(Wrapper, ABC):
@@ -170,7 +171,7 @@ class LocalWindow(Wrapper, ABC):
             query.unsqueeze(-2), _gather(key, indices)
         ).squeeze(-2)
         weights = masked_softmax(scores, inside)
-        return self.distance_weights(weights, distance), indices
+        return self.distance_weights(weights, distance).to(query.dtype), indices
 
     def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]
@@ -295,9 +296,7 @@ class LocalP(LocalWindow):
     ) -> Float[Tensor, "*b q"]:
         """A fraction of the sequence's length, predicted from the query."""
         hidden = torch.tanh(self.W_p(query))
-        wide = torch.promote_types(hidden.dtype, torch.float32)
-        with without_autocast(query.device):
-            return lengths * (hidden.to(wide) @ self.v_p.to(wide)).sigmoid()
+        return lengths * precise_matmul(hidden, self.v_p).sigmoid()
 
     def distance_weights(
         self, weights: Float[Tensor, "*b q w"], distance: Float[Tensor, "*b q w"]

@@ -3,10 +3,21 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import pad
 
-from companion._checks import check_above_zero, check_positive, check_same_features
-from companion.attention.base import Attention, reset_uniform, show_settings
+from companion._checks import (
+    check_above_zero,
+    check_features,
+    check_positive,
+    check_same_features,
+)
+from companion.attention.base import (
+    Attention,
+    at_least_float32,
+    precise_matmul,
+    reset_uniform,
+    show_settings,
+)
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -37,7 +48,7 @@ class Dot(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ k_j``."""
-        return query @ key.mT
+        return precise_matmul(query, key.mT)
 
 
 class ScaledDot(Dot):
@@ -76,7 +87,7 @@ class ScaledDot(Dot):
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ k_j / √d``."""
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
-        return super().score(query * scale, key)
+        return super().score(at_least_float32(query) * scale, key)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
@@ -162,7 +173,7 @@ class Bilinear(Attention):
         self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
     ) -> Float[Tensor, "*b q k"]:
         """``q_iᵀ W k_j``, where the key is already ``W k_j``."""
-        return query @ key.mT
+        return precise_matmul(query, key.mT)
 
 
 class Concat(Attention):
@@ -175,7 +186,8 @@ class Concat(Attention):
     With ``W = [W_q W_k]`` this is ``vᵀ tanh(W_q q_i + W_k k_j)``: the same function as
     :class:`~companion.attention.additive.Additive`, which stores the two halves as two
     matrices. Only the initialisation differs, because one matrix has more inputs than
-    each half. ``W_k k_j`` is in :meth:`project`, so no pair is ever concatenated.
+    each half. ``W_k k_j`` is ``W [0; k_j]``, in :meth:`project`, so no pair is ever
+    concatenated.
 
     Args:
         query_size, key_size: the number of features of a query and of a source state.
@@ -192,7 +204,7 @@ class Concat(Attention):
     def __init__(self, query_size: int, key_size: int, size: int):
         super().__init__()
         check_positive(query_size=query_size, key_size=key_size, size=size)
-        self.query_size = query_size
+        self.query_size, self.key_size = query_size, key_size
         self.W = nn.Linear(query_size + key_size, size, bias=False)
         self.v = nn.Parameter(torch.empty(size))
         self.reset_parameters()
@@ -205,13 +217,15 @@ class Concat(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W_k k_j`` as the key, the source itself as the value."""
-        return linear(source, self.W.weight[:, self.query_size :]), source
+        check_features("source", source, self.key_size)
+        return self.W(pad(source, (self.query_size, 0))), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """``vᵀ tanh(W [q_i; k_j])``, where the key is already ``W_k k_j``."""
-        query = linear(query, self.W.weight[:, : self.query_size])
+        check_features("query", query, self.query_size)
+        query = self.W(pad(query, (0, self.key_size)))
         return additive_scores(query, key, self.v)
 
 
@@ -274,7 +288,7 @@ class MLP(Attention):
         )  # (*b, q, k, size)
         for layer in self.hidden:
             hidden = torch.relu_(layer(hidden))
-        return hidden @ self.v
+        return precise_matmul(hidden, self.v)
 
 
 class HiddenDot(Dot):

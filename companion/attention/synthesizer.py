@@ -24,7 +24,12 @@ from companion._checks import (
     check_table_positions,
     query_positions,
 )
-from companion.attention.base import Attention, masked_softmax
+from companion.attention.base import (
+    Attention,
+    at_least_float32,
+    masked_softmax,
+    precise_matmul,
+)
 from companion.attention.types import Mask, Positions
 
 
@@ -149,7 +154,7 @@ class FactorizedDense(Synthesizer):
         hidden = self.hidden(query).relu()
         columns = self.A(hidden)  # (*b, q, a)
         rows = self.B(hidden, math.ceil(keys / columns.shape[-1]))  # (*b, q, ≤ b)
-        products = rows.unsqueeze(-1) * columns.unsqueeze(-2)
+        products = at_least_float32(rows).unsqueeze(-1) * columns.unsqueeze(-2)
         return rearrange(products, "... r c -> ... (r c)")[..., :keys]
 
 
@@ -196,14 +201,12 @@ class UnconditionalSynthesizer(Synthesizer):
     ) -> Float[Tensor, "... q k"]:
         """The weights, without the leading batch axes along which they are equal."""
         scores = self._scores(query, key, position)
-        if mask is None:
-            return masked_softmax(scores)
-        while mask.ndim > scores.ndim and mask.shape[0] == 1:
-            mask = mask[0]
-        scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
-        return masked_softmax(
-            scores, mask if mask.ndim == scores.ndim else mask.expand(scores.shape)
-        )
+        if mask is not None:
+            while mask.ndim > scores.ndim and mask.shape[0] == 1:
+                mask = mask[0]
+            scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
+            mask = mask if mask.ndim == scores.ndim else mask.expand(scores.shape)
+        return masked_softmax(scores, mask).to(query.dtype)
 
 
 class RandomSynthesizer(UnconditionalSynthesizer):
@@ -302,7 +305,8 @@ class FactorizedRandom(UnconditionalSynthesizer):
 
     def synthesize(self, query: Tensor, position: Positions, keys: int) -> Tensor:
         """The product of the queries' rows of R_1 with the keys' rows of R_2."""
-        return _rows(self.R_1, query, position, keys) @ self.R_2[..., :keys, :].mT
+        rows = _rows(self.R_1, query, position, keys)
+        return precise_matmul(rows, self.R_2[..., :keys, :].mT)
 
 
 class Mixture(Attention):
@@ -346,11 +350,12 @@ class Mixture(Attention):
         query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """The weighted sum of the scores."""
-        weights = self.logits.softmax(0)
-        scores = [x.score_at(query, key, query_position) for x in self.attentions]
-        return torch.stack(
-            [weight * score for weight, score in zip(weights, scores, strict=True)]
-        ).sum(0)
+        weights = at_least_float32(self.logits).softmax(0)
+        scores = [
+            weight * at_least_float32(attention.score_at(query, key, query_position))
+            for weight, attention in zip(weights, self.attentions, strict=True)
+        ]
+        return torch.stack(scores).sum(0)
 
 
 class HeadLinear(nn.Module):

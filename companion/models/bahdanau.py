@@ -181,6 +181,7 @@ class BahdanauDecoder(nn.Module):
         check_kind(self, attention, self.attention_type)
         check_even(source_size=source_size)
         check_positive(hidden_size=hidden_size)
+        self.source_size = source_size
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
@@ -194,9 +195,9 @@ class BahdanauDecoder(nn.Module):
         self, states: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> BahdanauState:
         """Project the source, once, and start from its first token's backward state."""
-        half = self.W_s.in_features
-        check_source(states, mask, 2 * half)
-        hidden = torch.tanh(self.W_s(states[:, 0, half:]))  # of ←h_1
+        check_source(states, mask, self.source_size)
+        backward = states[:, 0, self.source_size // 2 :]  # ←h_1
+        hidden = torch.tanh(self.W_s(backward))
         return BahdanauState(
             hidden,
             Memory(*self.attention.project(states), mask),

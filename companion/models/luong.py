@@ -102,7 +102,7 @@ class LuongDecoder(nn.Module):
         check_positive(
             hidden_size=hidden_size, source_size=source, attentional_size=attentional
         )
-        self.source_size = source
+        self.source_size, self.attentional_size = source, attentional
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.dropout = nn.Dropout(dropout)
         self.attention = attention
@@ -138,7 +138,7 @@ class LuongDecoder(nn.Module):
         check_source(states, mask, self.source_size)
         memory = Memory(*self.attention.project(states), mask)
         position = torch.zeros_like(mask[:, 0], dtype=torch.long)
-        attentional = states.new_zeros(states.shape[0], self.W_c.out_features)
+        attentional = states.new_zeros(states.shape[0], self.attentional_size)
         return LuongState(hidden, cell, memory, position, attentional)
 
     def attention_inputs(

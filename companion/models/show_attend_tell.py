@@ -172,6 +172,7 @@ class Captioner(nn.Module):
         super().__init__()
         check_kind(self, attention, self.attention_type)
         check_positive(hidden_size=hidden_size, source_size=source_size)
+        self.source_size = source_size
         self.embedding = Embedding(vocabulary_size, embedding_size)
         self.attention: Any = attention
         self.W_h = nn.Linear(source_size, hidden_size)
@@ -186,7 +187,7 @@ class Captioner(nn.Module):
         self, annotations: Float[Tensor, "b k s"], mask: Bool[Tensor, "b k"]
     ) -> CaptionerState:
         """The state before the first word; the annotations are projected here, once."""
-        check_source(annotations, mask, self.W_h.in_features)
+        check_source(annotations, mask, self.source_size)
         visible = mask[..., None].to(annotations.dtype)
         mean = (annotations * visible).sum(1) / visible.sum(1).clamp_min(1)
         key, value = self.attention.project(annotations)

@@ -157,9 +157,9 @@ class Sequence(nn.Module):
 
 CASES = {
     "relu": (torch.relu, torch.tensor([-1.0, 1.0, 2.0])),
-    "elu in float32": (elu_features, torch.tensor([-60.0, 1.0, 0.0])),
+    "elu in float32": (elu_features, torch.tensor([-200.0, 1.0, 0.0])),
     "relu in float16": (torch.relu, torch.tensor([-1.0, 3.0, 200.0]).half()),
-    "elu in float16": (elu_features, torch.tensor([-60.0, -7.0, 200.0]).half()),
+    "elu in float16": (elu_features, torch.tensor([-200.0, -7.0, 200.0]).half()),
 }
 
 
@@ -179,6 +179,40 @@ def test_where_all_products_are_zero_weights_and_context_are_zero(kind, case):
         torch.testing.assert_close(context, weights @ value)
         assert (weights[0] == 0).all()
         assert (weights.sum(-1)[-1] - 1).abs() < 1e-3
+
+
+@pytest.mark.parametrize("x", [-10.0, -17.0, -18.0, -40.0])
+def test_features_of_small_numbers_are_exact(x):
+    number = torch.tensor([x]).requires_grad_()
+    found = elu_features(number)
+    torch.testing.assert_close(
+        found, torch.tensor([x], dtype=torch.float64).exp().float()
+    )
+    assert torch.equal(torch.autograd.grad(found, number)[0], found)
+
+
+@pytest.mark.parametrize("kind", [LinearAttention, CausalLinearAttention])
+def test_all_values_of_one_have_the_average_one(kind):
+    """elu(x) + 1 rounds to 0 below about −17, and so would every weight."""
+    query, key, ones = (
+        torch.full((1, 6, 4), -18.0),
+        torch.randn(1, 6, 4),
+        torch.ones(1, 6, 2),
+    )
+    attention = kind() if kind is LinearAttention else kind(chunk=4)
+    mask = torch.ones(6, 6).bool()
+    contexts = [attention(query, key, ones), attention(query, key, ones, mask)]
+    if attention.causal:
+        state = attention.start(key, ones)
+        contexts.append(attention.extend(query, key, ones, state)[0])
+    for context in contexts:
+        torch.testing.assert_close(context, ones)
+
+
+def test_the_gradient_of_the_features_at_zero_is_one():
+    zero = torch.zeros(1, requires_grad=True)
+    elu_features(zero).backward()
+    assert zero.grad == 1
 
 
 def test_products_of_zero_give_no_gradient():

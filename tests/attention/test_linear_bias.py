@@ -63,7 +63,17 @@ def test_the_bias_is_exact_at_long_distances_in_half_precision():
     x = torch.zeros(1, 1, 3000, 2, dtype=torch.bfloat16)
     last = ALiBi(1).score(x[..., -1:, :], x)[0, 0, 0]
     expected = -alibi_slopes(1)[0] * (2999 - torch.arange(3000.0))
-    assert torch.equal(last, expected.bfloat16())
+    assert torch.equal(last, expected)
+
+
+def test_in_float16_distances_beyond_its_largest_number_are_no_infinite_scores():
+    """The key is 700 positions away, which is 70,000 with this slope."""
+    x = torch.zeros(1, 1, 2, dtype=torch.float16)
+    key, first = torch.zeros(1, 701, 2, dtype=torch.float16), torch.arange(701) == 0
+    position = torch.tensor([700])
+    context, weights = LinearBias(100.0).attend(x, key, key + 1, first, position)
+    assert weights[0, 0, 0] == 1
+    assert (context == 1).all()
 
 
 def test_gradients_are_right():

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from hypothesis import given
@@ -187,10 +189,73 @@ def test_one_query_broadcasts_to_every_source(attention, query):
     close(attention(query, key, key, mask), torch.stack(expected))
 
 
+@pytest.mark.parametrize("precision", ["float16", "bfloat16", "autocast"])
+@pytest.mark.parametrize(
+    "attention",
+    [Dot(), ScaledDot(), Cosine(90.0), Bilinear(16, 16), Additive(16, 16, 16)],
+    ids=lambda attention: type(attention).__name__,
+)
+def test_scores_with_a_standard_deviation_of_30_are_not_rounded(attention, precision):
+    """In bfloat16, a score of 100 would be rounded to a multiple of 1/2."""
+    dtype = torch.bfloat16 if precision == "autocast" else getattr(torch, precision)
+    query, key = (normal(2, n, 16, dtype=dtype) for n in (50, 60))
+    attention = copy.deepcopy(attention).double()
+    if isinstance(attention, Additive):
+        attention.W = nn.Identity()
+        attention.v.data = (10 * normal(16, dtype=dtype)).double()
+    else:
+        scores = attention.score(query.double(), key.double())
+        query = query * (1 if isinstance(attention, Cosine) else 30 / scores.std())
+    query = query.to(dtype)
+    expected = attention.weights(query.double(), key.double())
+    attention = attention.to(torch.float32 if precision == "autocast" else dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
+        found = attention.weights(query, key)
+    assert found.dtype == dtype
+    half_unit = torch.finfo(dtype).eps / 2
+    torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=half_unit)
+
+
+@pytest.mark.parametrize("size", [0.3, 30.0, 100.0])
+def test_in_float16_weights_are_those_of_the_fused_kernel(size):
+    x, value = (normal(1, 9, n, dtype=torch.float16) for n in (128, 5))
+    attention, x = ScaledDot(), size * x
+    fused = attention(x, x, value)
+    context, weights = attention.attend(x, x, value)
+    with record_weights(attention) as maps:
+        recorded = attention(x, x, value)
+    assert torch.equal(maps[""][0], weights)
+    for found in (context, recorded):
+        torch.testing.assert_close(found, fused, atol=4e-3, rtol=4e-3)
+
+
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_cosine_does_not_depend_on_norms(a, b):
     query, key = normal(4, 3), normal(6, 3)
     close(Cosine().score(a * query, b * key), Cosine().score(query, key))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, torch.func.vmap], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_cosine_of_norms_whose_squares_over_or_underflow(dtype, transform):
+    largest = 3e4 if dtype == torch.float16 else 1e38
+    sizes = torch.tensor([largest, 1 / largest, 1e-25, 1.0, 0.0])[:, None].to(dtype)
+    ones = torch.ones(1, 5, 4, dtype=dtype)
+    query = (ones * sizes).requires_grad_()
+    scores = transform(Cosine(2.0).score)(query, ones)
+    nonzero = (sizes != 0).float()
+    torch.testing.assert_close(scores[0], 2 * nonzero.expand(5, 5))
+    (gradient,) = torch.autograd.grad(scores.sum(), query)
+    assert gradient.isfinite().all()
+
+
+def test_cosine_of_usual_norms_is_the_quotient_bit_by_bit():
+    for dtype in (torch.float32, torch.float64):
+        query, key = normal(2, 9, 7, dtype=dtype), normal(2, 8, 7, dtype=dtype)
+        query[0, 0] *= 1e-30  # the others are unchanged by it
+        units = [x / x.norm(dim=-1, keepdim=True) for x in (query, key)]
+        found = Cosine().score(query, key)
+        assert torch.equal(found[:, 1:], (units[0] @ units[1].mT)[:, 1:])
 
 
 def test_cosine_of_parallel_opposite_and_orthogonal_vectors():

@@ -358,6 +358,31 @@ def test_every_device_and_precision(row, attention, device, precision):
     assert all(x.grad is None or x.grad.isfinite().all() for x in reached)
 
 
+def test_no_score_overflows_in_float16(row, attention):
+    """A dot product of numbers near 200 is beyond 65,504, the largest number of float16."""
+    attention = attention.half()
+    query, source = (200 * x.half() for x in inputs(row))
+    key, value = attention.project(source)
+    context, weights = attention.attend(query, key, value)
+    assert context.isfinite().all()
+    assert weights.isfinite().all()
+    assert weights.dtype == torch.float16
+    assert attention.score(query, key).isfinite().all()
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16", "autocast"])
+def test_weights_of_16_bits_are_those_of_float64(row, attention, precision):
+    """Only what a layer of 16 bits returns, and what is rotated, is rounded before the softmax."""
+    query, source = (3 * x for x in inputs(row))
+    dtype = torch.float32 if precision == "autocast" else getattr(torch, precision)
+    attention, query, source = (x.to(dtype) for x in (attention, query, source))
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
+        key, _ = attention.project(source)
+        found = attention.weights(query, key)
+    expected = attention.double().weights(query.double(), key.double())
+    close(found, expected, 2e-3 if precision == "float16" else 1e-2)
+
+
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize(

@@ -47,6 +47,36 @@ def test_a_batch_of_as_many_rows_as_queries_and_keys_is_its_rows(subject):
             torch.testing.assert_close(found[row : row + 1], expected)
 
 
+# Layers in place of others
+
+
+class Adapter(nn.Module):
+    """A linear layer and another one beside it, as in low-rank adaptation."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.beside = nn.Linear(layer.in_features, layer.out_features).double()
+
+    def forward(self, x):
+        return self.layer(x) + self.beside(x)
+
+
+def test_every_linear_layer_acts_through_its_call(subject):
+    module, inputs, adapters = subject.build(), subject.inputs(*SIZES), []
+    for owner in list(module.modules()):
+        for name, layer in list(owner.named_children()):
+            if type(layer) is nn.Linear:
+                adapters.append(Adapter(layer))
+                setattr(owner, name, adapters[-1])
+    output = tensors(module(*inputs))
+    if any(x.requires_grad for x in output):
+        sum(x.square().sum() for x in output if x.requires_grad).backward()
+    for x in adapters:  # some are for a decoder that calls the attention
+        acts = x.layer.weight.grad is not None
+        assert acts == (x.beside.weight.grad is not None)
+
+
 # Copies
 
 
