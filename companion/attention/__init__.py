@@ -19,7 +19,7 @@ from companion.attention.attention_over_attention import (
     pointer_sum,
     two_way_attention,
 )
-from companion.attention.base import Attention, masked_softmax
+from companion.attention.base import Attention, masked_softmax, precise_matmul
 from companion.attention.cache import KVCache, WindowCache
 from companion.attention.causal import Causal, CausalAttention
 from companion.attention.functional import (
@@ -163,6 +163,7 @@ __all__ = [
     "one_hot",
     "parallel_linear_attention",
     "pointer_sum",
+    "precise_matmul",
     "record_weights",
     "recurrent_linear_attention",
     "rotate",
