@@ -3,6 +3,7 @@
 import copy
 import math
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -28,7 +29,9 @@ from attention_course.training.losses import Record, evaluating, to_device
 from companion._checks import needs_extra
 from companion.losses.tokens import Loss
 
-with needs_extra("book"):
+with needs_extra("book"), warnings.catch_warnings():
+    # accelerate imports bars that notebooks can show only with ipywidgets; ours are text
+    warnings.filterwarnings("ignore", "IProgress not found")
     from accelerate import Accelerator, PartialState
     from accelerate.utils import find_batch_size, gather_object, recursively_apply
     from tqdm import tqdm
