@@ -564,6 +564,22 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
         )
 
 
+def check_prompts(prompts: Sequence[Tensor]) -> None:
+    """Refuse prompts that are not each one row of integers (TypeError), or are empty."""
+    empty = [row for row, tokens in enumerate(prompts) if not tokens.numel()]
+    if empty or not prompts:
+        raise ValueError(
+            f"of {len(prompts)} prompts, those in rows {empty} are empty: give one prompt or "
+            f"more, of one token or more"
+        )
+    for tokens in prompts:
+        check_integer_tensor("the tokens of a prompt", tokens)
+        if tokens.ndim != 1:
+            raise ValueError(
+                f"each prompt is one row of tokens, not of shape {tuple(tokens.shape)}"
+            )
+
+
 def check_next(token: Int[Tensor, " b"], held: Float[Tensor, "s ..."]) -> None:
     """Refuse the next tokens if they are not one for each row of a decoder's state."""
     if token.shape != held.shape[:1]:

@@ -6,7 +6,7 @@
 from companion.decoding.beam import beam_search
 from companion.decoding.hypotheses import Hypotheses, StepFunction
 from companion.decoding.layout import for_inference
-from companion.decoding.sampling import greedy, sample
+from companion.decoding.sampling import generate, greedy, sample
 from companion.decoding.state import (
     DecoderStep,
     Memory,
@@ -21,6 +21,7 @@ __all__ = [
     "StepFunction",
     "beam_search",
     "for_inference",
+    "generate",
     "greedy",
     "map_state",
     "sample",

@@ -92,7 +92,7 @@ def beam_search(
             f"with length_penalty={length_penalty} and "
             f"coverage_penalty={coverage_penalty}, scores would vanish or overflow"
         )
-    eos, pad = end_and_padding(bos, eos, pad)
+    eos, pad = end_and_padding(eos, pad)
     first = first_tokens(state, bos)
     alive, ended = _start(first, width), None
     asked, shared = _possible(alive), tensors(state)

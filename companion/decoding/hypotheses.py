@@ -66,17 +66,18 @@ def require_possible(log_probs: Float[Tensor, " b"]) -> None:
         )
 
 
-def end_and_padding(bos: int, eos: int | None, pad: int | None) -> tuple[int, int]:
+def end_and_padding(eos: int | None, pad: int | None) -> tuple[int, int]:
     """The token that ends a sentence, −1 if there is none, and the one that follows it."""
     if pad is None:
         pad = 0 if eos is None else eos
     eos = -1 if eos is None else eos
-    check_integers(bos=bos, eos=eos, pad=pad)
+    check_integers(eos=eos, pad=pad)
     return eos, pad
 
 
 def first_tokens(state: Any, bos: int) -> Int[Tensor, " b"]:
     """``bos`` for each sentence, on the device of the state."""
+    check_integers(bos=bos)
     held = tensors(state)
     batches = {tuple(x.shape[:1]) for x in held}
     if len(batches) != 1 or batches <= {(), (0,)}:

@@ -1,4 +1,4 @@
-"""Greedy search and sampling, for any model that takes steps.
+"""Greedy search and sampling, for any model that takes steps, and the continuation of prompts.
 
 ``state`` is what the model returned last: nested tuples of tensors whose first axis is the
 batch. A step returns new tensors and changes none of the state in place; it is called in
@@ -7,16 +7,19 @@ batch are generated together; one that has ended is given padding until the last
 ends. A model with dropout must be in evaluation mode (``model.eval()``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from companion._checks import (
     check_above_zero,
     check_positive,
+    check_prompts,
     check_step,
 )
 from companion.decoding.hypotheses import (
@@ -28,6 +31,7 @@ from companion.decoding.hypotheses import (
     next_log_probs,
     require_possible,
 )
+from companion.decoding.state import map_state
 
 
 def greedy(
@@ -64,9 +68,8 @@ def greedy(
         tensor([[3, 2],
                 [3, 2]])
     """
-    return _generate(
-        step, state, max_length, lambda log_probs: log_probs.argmax(-1), bos, eos, pad
-    )
+    first = first_tokens(state, bos)
+    return _generate(step, state, first[:, None], max_length, _best, eos, pad)
 
 
 def sample(
@@ -115,6 +118,80 @@ def sample(
         >>> found.tokens.unique()
         tensor([3, 4])
     """
+    choose = _sampler(temperature, top_k, top_p, generator)
+    first = first_tokens(state, bos)
+    return _generate(step, state, first[:, None], max_length, choose, eos, pad)
+
+
+@in_inference_mode
+def generate(
+    model: Any,
+    prompts: Int[Tensor, "b n"] | Sequence[Int[Tensor, " _"] | Sequence[int]],
+    length: int,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    *,
+    eos: int | None = None,
+    pad: int | None = None,
+) -> Hypotheses:
+    """Continue prompts, which may differ in length, by ``length`` tokens each.
+
+    What all prompts have before the last token of the shortest is read at once. Then the
+    model takes steps, and a sentence is given the next token of its prompt as long as
+    there is one, and later its own. No padding is read, so every prompt is continued as
+    it would be alone, by any attention and any recurrence.
+
+    Args:
+        model: has ``start(tokens)``, the state after a batch of texts of one length, and
+            ``step(token, state)``, as
+            :class:`~companion.models.language_model.LanguageModel`.
+        prompts: one or more, of at least one token each. No other token is put before or
+            behind them.
+        length: how many tokens are generated, unless ``eos`` comes first.
+        temperature: 0, the default, takes the most probable token; above 0, tokens are
+            sampled as by :func:`sample`.
+        top_k, top_p, generator: as in :func:`sample`.
+        eos, pad: as in :func:`greedy`. An ``eos`` in a prompt ends nothing.
+
+    Returns:
+        The new tokens, and the log-probability of all of them together.
+
+    Source: the code of Touvron et al. 2023a (LLaMA), which reads longer prompts in the same
+    way.
+
+    Example:
+        >>> from companion.models import CausalTransformerLayer, LanguageModel
+        >>> model = LanguageModel(256, [CausalTransformerLayer(8, heads=2, d_ff=32)])
+        >>> found = generate(model.eval(), [list(b"Attention is"), list(b"All")], 9)
+        >>> found.tokens.shape
+        torch.Size([2, 9])
+    """
+    check_positive(length=length)
+    greedily = temperature == 0 and top_k is None and top_p is None
+    choose = _best if greedily else _sampler(temperature, top_k, top_p, generator)
+    device = next(model.parameters()).device
+    rows = [torch.as_tensor(prompt, device=device) for prompt in prompts]
+    check_prompts(rows)
+    shared = min(map(len, rows)) - 1
+    state = model.start(torch.stack([row[:shared].long() for row in rows]))
+    given = [row[shared:].long() for row in rows]
+    return _generate(model.step, state, given, length, choose, eos, pad)
+
+
+def _best(log_probs: Float[Tensor, "n v"]) -> Int[Tensor, " n"]:
+    """The most probable tokens."""
+    return log_probs.argmax(-1)
+
+
+def _sampler(
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    generator: torch.Generator | None,
+) -> Callable[[Tensor], Tensor]:
+    """From log-probabilities to tokens, as :func:`sample` describes."""
     check_above_zero(temperature=temperature)
     if top_k is not None:
         check_positive(top_k=top_k)
@@ -128,13 +205,13 @@ def sample(
         logits = (log_probs - log_probs.amax(-1, keepdim=True)) / divisor
         if top_k is not None:
             logits = _most_probable(logits, top_k)
-        if top_p is not None:
+        if top_p is not None and top_p < 1:
             logits = _nucleus(logits, top_p)
         # multinomial refuses NaN; the sentence is refused at the end, if not ended
         probabilities = logits.softmax(-1).nan_to_num(1)
         return probabilities.multinomial(1, generator=generator).squeeze(-1)
 
-    return _generate(step, state, max_length, choose, bos, eos, pad)
+    return choose
 
 
 def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
@@ -145,9 +222,10 @@ def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]
 def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]:
     """Keep the token with which the probability reaches ``top_p``, and those before."""
     ordered, tokens = logits.sort(descending=True, stable=True)
-    probabilities = ordered.softmax(-1)
-    before = probabilities.cumsum(-1) - probabilities
-    kept = ordered.masked_fill(before >= top_p, -torch.inf)
+    almost = top_p * (1 - 8 * torch.finfo(logits.dtype).eps)  # sums are rounded
+    reached = ordered.softmax(-1).cumsum(-1) >= almost
+    beyond = functional.pad(reached[..., :-1], (1, 0))
+    kept = ordered.masked_fill(beyond, -torch.inf)
     return torch.empty_like(logits).scatter(-1, tokens, kept)
 
 
@@ -155,37 +233,56 @@ def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]
 def _generate(
     step: StepFunction,
     state: Any,
+    given: Sequence[Int[Tensor, " _"]] | Int[Tensor, "b n"],
     max_length: int,
     choose: Callable[[Tensor], Tensor],
-    bos: int,
     eos: int | None,
     pad: int | None,
 ) -> Hypotheses:
-    """Generate sentences whose next token is ``choose(log_probs)`` at each step."""
+    """Continue the tokens ``given`` by ``choose(log_probs)`` at each step."""
     check_positive(max_length=max_length)
-    eos, pad = end_and_padding(bos, eos, pad)
-    token = first_tokens(state, bos)
+    eos, pad = end_and_padding(eos, pad)
+    prompt = pad_sequence(list(given), batch_first=True)  # (b, n)
+    begin = torch.tensor([len(row) for row in given], device=prompt.device)
+    token = prompt[:, 0]
     ended = torch.zeros_like(token, dtype=torch.bool)
-    total = torch.zeros(token.shape, device=token.device)
-    tokens: list[Tensor] = []
-    weights: list[Any] = []
-    while len(tokens) < max_length and not ended.all():
+    steps: list[tuple[Any, ...]] = []
+    for position in range(1, prompt.shape[1] + max_length):
         logits, state, attended = step(token, state)
         check_step(logits, attended, token)
         log_probs = next_log_probs(logits)
         chosen = choose(log_probs)
         log_prob = log_probs.gather(-1, chosen[:, None]).squeeze(-1)
-        total = total + log_prob.masked_fill(ended, 0)
+        steps.append((chosen, log_prob, attended))
         token = chosen.masked_fill(ended, pad)
-        tokens.append(token)
-        weights.append(
-            None if attended is None else attended.masked_fill(ended[:, None], 0)
-        )
-        ended = ended | (token == eos)
+        ends = token == eos
+        if position < prompt.shape[1]:
+            is_given = position < begin
+            token = torch.where(is_given, prompt[:, position], token)
+            ends = ends & ~is_given
+        ended = ended | ends
+        if eos >= 0 and ended.all():
+            break
+    tokens, log_probs, weights = _own(steps, begin, max_length)
+    ends = tokens == eos
+    beyond = ends.cumsum(1) > ends.int()  # there was an end before
+    total = log_probs.masked_fill(beyond, 0).sum(1)
     require_possible(total)
-    return Hypotheses(
-        torch.stack(tokens, 1),
-        total,
-        total,
-        None if weights[0] is None else torch.stack(weights, 1),
-    )
+    if weights is not None:
+        weights = weights.masked_fill(beyond[..., None], 0)
+    return Hypotheses(tokens.masked_fill(beyond, pad), total, total, weights)
+
+
+def _own(
+    steps: list[tuple[Any, ...]], begin: Int[Tensor, " b"], max_length: int
+) -> tuple[Any, ...]:
+    """What was found in the steps of each sentence's own tokens, in the first columns.
+
+    Columns after the last step repeat it: those sentences have ended before.
+    """
+    count, device = len(steps), begin.device
+    own = begin[:, None] - 1 + torch.arange(min(max_length, count), device=device)
+    rows = torch.arange(len(own), device=device)[:, None]
+    columns = zip(*steps, strict=True)
+    found = tuple(None if x[0] is None else torch.stack(x, 1) for x in columns)
+    return map_state(lambda x: x[rows, own.clamp(max=count - 1)], found)

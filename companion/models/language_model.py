@@ -24,10 +24,10 @@ class LanguageModel(nn.Module):
     Between two steps a layer keeps what its attention needs: all keys and values, those
     of a window, or a matrix.
 
-    The searches of :mod:`companion.decoding` continue a prompt: ``greedy(model.step,
-    model.start(prompt), max_length, bos=bos)``. Like every search, they give the model
-    the token ``bos`` first, so what a model is trained to continue is a prompt, which
-    may be empty, and ``bos``.
+    :func:`~companion.decoding.sampling.generate` continues prompts. No token is special:
+    a text without a prompt begins with whatever the texts of the training begin with.
+    The searches of :mod:`companion.decoding`, such as ``beam_search(model.step,
+    model.start(prompt), …, bos=bos)``, give the model ``bos`` as the prompt's last token.
 
     Args:
         vocabulary_size: number of tokens.

@@ -131,8 +131,42 @@ def test_tokens_are_sampled_as_often_as_their_probability_says(options, expected
     assert ((found - expected).abs() <= 4 * deviation + 1e-6).all()
 
 
-def test_a_nucleus_that_has_its_probability_exactly_is_complete():
-    assert frequencies([0.5, 0.25, 0.25], top_p=0.5).tolist() == [1, 0, 0]
+@pytest.fixture
+def kept(monkeypatch):
+    """From probabilities to the tokens that sampling leaves possible."""
+    possible = []
+
+    def multinomial(probabilities, count, generator):
+        possible[:] = (probabilities[0] > 0).nonzero().flatten().tolist()
+        return probabilities.argmax(-1, keepdim=True)
+
+    def kept(probabilities, **options):
+        def step(token, state):
+            return DecoderStep(probabilities.log()[None], state, None)
+
+        sample(step, torch.zeros(1, 1), 1, **options, **MARKS)
+        return list(possible)
+
+    monkeypatch.setattr(torch.Tensor, "multinomial", multinomial)
+    return kept
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "shares", [(5, 3, 1, 1), (7, 2, 1), (1, 2, 3, 4), (4, 3, 2, 1, 1, 1), (6, 3, 2, 2)]
+)
+def test_a_nucleus_is_the_smallest_set_that_has_its_probability(shares, dtype, kept):
+    whole = sum(shares)
+    probabilities = torch.tensor(shares, dtype=dtype) / whole
+    for share in range(1, whole):
+        found = kept(probabilities, top_p=share / whole)
+        together = sum(shares[token] for token in found)
+        assert together >= share > together - min(shares[token] for token in found)
+
+
+def test_a_probability_of_one_keeps_the_least_probable_of_many_tokens(kept):
+    logits = 4 * torch.randn(32_000, generator=torch.Generator().manual_seed(0))
+    assert len(kept(logits.softmax(-1), top_p=1.0)) == 32_000
 
 
 def test_at_the_lowest_temperature_each_sentence_has_its_most_probable_token():

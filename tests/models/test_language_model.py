@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from attention_course.training import next_token_loss
@@ -18,8 +19,17 @@ from companion.attention import (
     SparseAttention,
 )
 from companion.attention.masks import causal, strided
-from companion.decoding import beam_search, greedy, map_state, sample, tensors
+from companion.decoding import (
+    DecoderStep,
+    beam_search,
+    generate,
+    greedy,
+    map_state,
+    sample,
+    tensors,
+)
 from companion.layers import NoPositionalEncoding, PreNorm
+from companion.losses import token_loss
 from companion.models import (
     CausalTransformerLayer,
     LanguageModel,
@@ -245,3 +255,170 @@ def test_tokens_that_are_no_batch_of_texts_are_an_error_without_positions_too(sh
     )
     with pytest.raises(ValueError, match=r"\(batch, length, features\), not"):
         reader(torch.ones(shape, dtype=torch.long))
+
+
+# Prompts of different lengths
+
+PROMPTS = [[3, 9, 4], [7], [5, 5, 8, 2, 10, 3, 6], [4, 6]]
+
+
+class Recurrent(nn.Module):
+    """A language model without attention, of which only a state is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.cell = nn.Embedding(11, 8), nn.GRUCell(8, 8)
+        self.output = nn.Linear(8, 11)
+
+    def start(self, tokens):
+        state = self.output.weight.new_zeros(len(tokens), 8)
+        for token in tokens.unbind(1):
+            state = self.step(token, state).state
+        return state
+
+    def step(self, token, state):
+        state = self.cell(self.embedding(token), state)
+        return DecoderStep(self.output(state), state, state[:, :3].softmax(-1))
+
+
+def written(found):
+    """Tokens, log-probabilities and weights of each sentence, without padding."""
+    weights = [None] * len(found.tokens) if found.weights is None else found.weights
+    for tokens, log_prob, attended in zip(
+        found.tokens, found.log_probs, weights, strict=True
+    ):
+        count = int((tokens != 0).sum())
+        kept = None if attended is None else attended[:count]
+        yield tokens[:count].tolist(), log_prob, kept
+
+
+def assert_as_alone(model, **options):
+    together = generate(model, PROMPTS, 6, pad=0, **options)
+    for prompt, found in zip(PROMPTS, written(together), strict=True):
+        ((tokens, log_prob, weights),) = written(
+            generate(model, [prompt], 6, pad=0, **options)
+        )
+        assert found[0] == tokens
+        close(found[1], log_prob)
+        if weights is not None:
+            close(found[2], weights)
+    return together.tokens
+
+
+def test_each_prompt_is_continued_as_if_it_were_alone(reader):
+    tokens = assert_as_alone(reader)
+    assert tokens.shape == (4, 6)
+    for prompt, found in zip(PROMPTS, tokens.tolist(), strict=True):
+        for length in range(6):
+            text = torch.tensor([prompt + found[:length]])
+            assert reader(text)[0, -1].argmax() == found[length]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_recurrent_model_continues_each_prompt_as_if_it_were_alone(seed):
+    model = spread(Recurrent(), seed)
+    model.output.bias.data[0] = -1e9  # never padding
+    assert_as_alone(model)
+    endless = generate(model, PROMPTS, 6).tokens.tolist()
+    end = endless[0][1]
+    tokens = assert_as_alone(model, eos=end).tolist()
+    for row, whole in zip(tokens, endless, strict=True):
+        count = whole.index(end) + 1 if end in whole else 6
+        assert row == whole[:count] + [0] * (len(row) - count)
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+def test_prompts_may_be_tensors_of_any_integers_or_one_batch(device):
+    reader = model(CausalAttention()).to(device)
+    expected = generate(reader, TOKENS.tolist(), 3)
+    mixed = [TOKENS[0].short(), TOKENS[1].tolist()]
+    for prompts in (TOKENS, list(TOKENS), TOKENS.int(), mixed):
+        assert torch.equal(generate(reader, prompts, 3).tokens, expected.tokens)
+    assert not expected.log_probs.is_inference()
+
+
+def test_an_end_in_a_prompt_ends_nothing():
+    reader = model(CausalAttention())
+    reader.output.bias.data[10] = -1e9  # in prompts alone
+    prompts = [[10, *prompt, 10, 3] for prompt in PROMPTS]
+    expected = generate(reader, prompts, 4).tokens
+    assert torch.equal(generate(reader, prompts, 4, eos=10).tokens, expected)
+
+
+def test_tokens_are_sampled_as_by_a_search():
+    reader, prompt = model(CausalAttention()), [7, 3, 9]
+    options = {"temperature": 2.0, "top_k": 9, "top_p": 0.9, "eos": 2, "pad": 0}
+    for seed in range(5):
+        seeded = [torch.Generator().manual_seed(seed) for _ in range(2)]
+        found = generate(reader, [prompt], 6, generator=seeded[0], **options)
+        state = reader.start(torch.tensor([prompt[:-1]]))
+        expected = sample(
+            reader.step, state, 6, bos=prompt[-1], generator=seeded[1], **options
+        )
+        assert torch.equal(found.tokens, expected.tokens)
+        close(found.log_probs, expected.log_probs)
+
+
+def test_what_all_prompts_have_is_read_in_one_pass():
+    reader, lengths = model(CausalAttention()), []
+    reader.output.register_forward_hook(
+        lambda module, inputs, output: lengths.append(output.shape[1])
+    )
+    generate(reader, [[3] * 9, [4] * 11], 5)
+    assert lengths == [8, *[1] * (11 - 9 + 5)]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("prompts", "error", "message"),
+    [
+        ([], ValueError, r"of 0 prompts, those in rows \[\] are empty"),
+        ([[3], [], [4, 5], []], ValueError, r"of 4 prompts, those in rows \[1, 3\]"),
+        (TOKENS[:, :0], ValueError, r"of 2 prompts, those in rows \[0, 1\]"),
+        ([3, 4], ValueError, r"one row of tokens, not of shape \(\)"),
+        (TOKENS[None], ValueError, r"one row of tokens, not of shape \(2, 7\)"),
+        (TOKENS.float(), TypeError, "tokens of a prompt must hold integers"),
+        ([[3], [True]], TypeError, "tokens of a prompt must hold integers"),
+        ([[3, 11]], ValueError, "tokens run from 11 to 11"),
+        ([[3], [3, -1]], ValueError, "tokens run from -1 to"),
+    ],
+)
+def test_what_are_no_prompts_is_an_error(prompts, error, message):
+    with pytest.raises(error, match=message):
+        generate(model(CausalAttention()), prompts, 3)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("length", "options", "message"),
+    [
+        (0, {}, "^length must be at least 1, not 0"),
+        (3, {"temperature": -1.0}, "temperature must be finite and above 0"),
+        (3, {"top_p": 0.9}, "temperature must be finite and above 0, not 0"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_errors(length, options, message):
+    with pytest.raises(ValueError, match=message):
+        generate(model(CausalAttention()), PROMPTS, length, **options)
+
+
+# Tokens of one's own
+
+
+@pytest.mark.parametrize("name", ["causal", "sinks", "linear", "rotary"])
+def test_bytes_train_and_generate_token_0_included(name):
+    torch.manual_seed(0)
+    text = torch.tensor(list(b"\0All\0you need\0\0is."))
+    reader = LanguageModel(256, [layer(ATTENTIONS[name](), 32) for _ in range(2)])
+    optimizer = torch.optim.Adam(reader.parameters(), 0.01)
+    for _ in range(50):
+        optimizer.zero_grad()
+        token_loss(reader(text[None, :-1]), text[None, 1:]).total.backward()
+        assert reader.embedding.weight.grad[0].any()
+        optimizer.step()
+    found = generate(reader.eval(), [text[:1], text[:6], text[:3]], 11).tokens
+    expected = torch.stack([text[1:12], text[6:17], text[3:14]])
+    assert torch.equal(found, expected)
+    assert (found == 0).any(1).all()
