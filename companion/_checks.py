@@ -77,18 +77,19 @@ def check_fraction(**numbers: float) -> None:
 # Attention: inputs and masks
 
 
-def check_inputs(
-    query: Tensor, key: Tensor, value: Tensor | None = None, mask: Any = None
-) -> None:
+def check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Any) -> None:
     """Refuse what PyTorch would compute with in silence, or reports obscurely.
 
-    That is an axis too few, a size of zero, more or fewer values than keys, and a mask that
-    :func:`check_mask` refuses. A ``RuntimeError`` of PyTorch's says that batches do not
-    broadcast.
+    That is what is no tensor (TypeError), an axis too few, a size of zero, more or fewer
+    values than keys, and a mask that :func:`check_mask` refuses. A ``RuntimeError`` of
+    PyTorch's says that batches do not broadcast.
     """
-    third = key if value is None else value
-    if not _usual(query.shape, key.shape, third.shape):
-        for name, x in {"query": query, "key": key, "value": third}.items():
+    named = {"query": query, "key": key, "value": value}
+    for name, x in named.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"the {name} must be a tensor, not a {type(x).__name__}")
+    if not _usual(query.shape, key.shape, value.shape):
+        for name, x in named.items():
             if x.ndim < 2 or x.shape[-1] == 0:
                 raise ValueError(
                     f"the {name} needs a shape (*batch, length, features), with at least "
@@ -98,11 +99,11 @@ def check_inputs(
             raise ValueError(
                 f"nothing to attend to: the key of shape {tuple(key.shape)} has no key"
             )
-        if key.shape[-2] != third.shape[-2]:
+        if key.shape[-2] != value.shape[-2]:
             raise ValueError(
-                f"{key.shape[-2]} keys but {third.shape[-2]} values: each key needs one value"
+                f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
             )
-        score_shape(query, key, third)
+        score_shape(query, key, value)
     if mask is not None:
         check_mask(mask, score_shape(query, key))
 
@@ -142,11 +143,11 @@ def check_features(name: str, x: Tensor, size: int) -> None:
         raise ValueError(f"the {name} needs {size} features, not {x.shape[-1]}")
 
 
-def check_head_axis(query: Tensor, heads: int | None) -> None:
-    """Refuse queries without an axis of this many heads."""
-    if heads is not None and (query.ndim < 3 or query.shape[-3] != heads):
+def check_head_axis(x: Tensor, heads: int | None, name: str = "query") -> None:
+    """Refuse queries, or others, without an axis of this many heads."""
+    if heads is not None and (x.ndim < 3 or x.shape[-3] != heads):
         raise ValueError(
-            f"a query of shape {tuple(query.shape)} has no axis of {heads} heads"
+            f"a {name} of shape {tuple(x.shape)} has no axis of {heads} heads"
         )
 
 

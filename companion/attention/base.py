@@ -92,7 +92,13 @@ class Attention(nn.Module, ABC):
     def project(
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k v"]]:
-        """Key and value of a source, computed once for all queries. Default: the source."""
+        """Key and value of a source, computed once for all queries. Default: the source.
+
+        FSDP2's ``fully_shard`` gathers the weights of a module for its ``forward`` alone,
+        which is enough for a layer or a model around the attention. Where the attention
+        itself is sharded, register the other methods that are called, such as
+        ``project``, by ``register_fsdp_forward_method``.
+        """
         return source, source
 
     @abstractmethod
@@ -123,7 +129,7 @@ class Attention(nn.Module, ABC):
         query_position: Positions = None,
     ) -> Float[Tensor, "*b q k"]:
         """The attention weights: a row sums to 1 (to less in LocalP), or to 0 if it may attend to no key."""
-        check_inputs(query, key, None, mask)
+        check_inputs(query, key, key, mask)
         return self._record(self._dropped(query, key, mask, query_position))
 
     def attend(

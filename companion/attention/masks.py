@@ -288,6 +288,7 @@ def fixed_block(stride: int) -> Rule:
 
     Source: Child et al. 2019, section 4.3: A⁽¹⁾.
     """
+    check_positive(stride=stride)
     return intersection(causal(), same_block(stride))
 
 
@@ -296,6 +297,7 @@ def fixed_summary(stride: int, expressive: int = 1) -> Rule:
 
     Source: Child et al. 2019, section 4.3: A⁽²⁾.
     """
+    check_positive(stride=stride, expressive=expressive)
     return intersection(causal(), block_ends(stride, expressive))
 
 
@@ -313,6 +315,7 @@ def fixed(stride: int, expressive: int = 1) -> Rule:
         >>> dense(fixed(3), 6)[-1].int()
         tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
     """
+    check_positive(stride=stride, expressive=expressive)
     return intersection(
         causal(), union(same_block(stride), block_ends(stride, expressive))
     )

@@ -21,7 +21,8 @@ class PerHead(Attention):
 
     Heads are the axis before the positions, as in
     :class:`~companion.attention.multihead.MultiHeadAttention`, whose inner attention it
-    is made for.
+    is made for. Each head needs keys and values of its own, of the same sizes as those of
+    the others, so it cannot be in grouped-query attention.
 
     Args:
         attentions: one for each head, in their order. One attention may be used twice.
@@ -51,8 +52,14 @@ class PerHead(Attention):
         self, source: Float[Tensor, "*b h k s"]
     ) -> tuple[Float[Tensor, "*b h k d"], Float[Tensor, "*b h k v"]]:
         """Key and value of each head, by its own attention."""
+        check_head_axis(source, len(self.attentions), "source")
         heads = self._heads(source, None)
         pairs = [attention.project(x) for attention, (x, _) in heads]
+        sizes = [(key.shape[-1], value.shape[-1]) for key, value in pairs]
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"all heads need keys and values of the same sizes, not {sizes}"
+            )
         keys, values = zip(*pairs, strict=True)
         return torch.cat(keys, -3), torch.cat(values, -3)
 

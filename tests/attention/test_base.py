@@ -5,7 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import distributed
 from torch.autograd import gradcheck
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
 from companion._checks import (
     check_last_positions,
@@ -19,6 +21,7 @@ from companion.attention import (
     CacheRotary,
     CausalAttention,
     CausalLinearAttention,
+    Concat,
     Cosine,
     DenseSynthesizer,
     GumbelSoftmax,
@@ -32,6 +35,7 @@ from companion.attention import (
     ScaledDot,
     SinkAttention,
     SparseAttention,
+    dot_product_attention,
     masked_softmax,
     masks,
 )
@@ -250,6 +254,54 @@ def test_only_a_mechanism_that_uses_the_query_position_gets_it():
     )
     found = Nearest().weights(query, key, None, position)
     assert torch.equal(found.argmax(-1), position.expand(2, 3))
+
+
+@pytest.fixture
+def one_process():
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
+@pytest.mark.usefixtures("unchecked", "one_process")
+@pytest.mark.parametrize(
+    "build", [lambda: Concat(4, 4, 4), lambda: MultiHeadAttention(4, 2)]
+)
+def test_a_sharded_attention_projects_where_project_is_registered(build):
+    attention, x = build(), torch.randn(2, 5, 4)
+
+    def gradients():
+        attention.zero_grad()
+        attention(x, *attention.project(x)).square().sum().backward()
+        return [p.grad for p in attention.parameters()]
+
+    expected = gradients()
+    fully_shard(attention)
+    with pytest.raises(RuntimeError, match=r"mixed .* DTensor"):
+        attention.project(x)
+    register_fsdp_forward_method(attention, "project")
+    found = [x.full_tensor() for x in gradients()]
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("other", [None, "text", 3, [[1.0]]], ids=str)
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_what_is_no_tensor_is_an_error_that_names_it(name, other):
+    x = torch.randn(2, 5, 4)
+    inputs = {"query": x, "key": x, "value": x} | {name: other}
+    message = f"the {name} must be a tensor, not a {type(other).__name__}"
+    for attention in (ScaledDot(), CausalLinearAttention()):
+        for call in (attention, attention.attend):
+            with pytest.raises(TypeError, match=message):
+                call(**inputs)
+    if name != "value":
+        with pytest.raises(TypeError, match=message):
+            ScaledDot().weights(inputs["query"], inputs["key"])
+    with pytest.raises(TypeError, match=message):
+        dot_product_attention(**inputs)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -283,12 +283,19 @@ def test_a_size_below_one_is_an_error(build, size):
 
 @pytest.mark.parametrize(
     "rule",
-    [first_positions, sliding_window, strided, strided_local, strided_atrous],
+    [
+        *(first_positions, sliding_window, strided, strided_local, strided_atrous),
+        *(fixed, fixed_block, fixed_summary),
+    ],
 )
 def test_an_error_names_an_argument_that_exists(rule):
-    (name,) = inspect.signature(rule).parameters
-    with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
-        rule(0)
+    for name in inspect.signature(rule).parameters:
+        with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0"):
+            rule(
+                **{"stride": 4, name: 0}
+                if rule in (fixed, fixed_summary)
+                else {name: 0}
+            )
 
 
 @pytest.mark.usefixtures("unchecked")

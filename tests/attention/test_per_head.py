@@ -200,3 +200,8 @@ def test_bad_attentions_and_other_numbers_of_heads_are_errors():
     ):
         with pytest.raises(ValueError, match="no axis of 2 heads"):
             call()
+    with pytest.raises(ValueError, match=r"the same sizes, not \[\(4, 4\), \(3, 4\)\]"):
+        PerHead(Dot(), Additive(SIZE, SIZE, 3)).project(source[:, :2].float())
+    heads = MultiHeadAttention(16, 4, PerHead(*4 * [Dot()]), key_value_heads=2)
+    with pytest.raises(ValueError, match=r"a source .* no axis of 4 heads"):
+        heads.project(torch.randn(1, 5, 16))

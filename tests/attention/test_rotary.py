@@ -225,6 +225,18 @@ def test_more_queries_than_keys_without_positions_are_an_error():
         Rotary(ScaledDot()).score(torch.zeros(5, 4), torch.zeros(3, 4))
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shorter", [0, 1, 2])
+@pytest.mark.parametrize(
+    "attention", [Rotary(CausalAttention()), CacheRotary(SinkAttention(4, 1))]
+)
+def test_extend_refuses_unequal_numbers_of_queries_keys_and_values(attention, shorter):
+    x = doubles(2, N, SIZE)
+    inputs = [x[:, 1:] if i == shorter else x for i in range(3)]
+    with pytest.raises(ValueError, match="not of the same positions of one batch"):
+        attention.extend(*inputs, attention.start(x, x))
+
+
 def test_extend_refuses_queries_and_keys_of_different_features():
     attention, query, key = (
         Rotary(CausalAttention()),
