@@ -48,7 +48,7 @@ class Embedding(nn.Embedding):
             self.weight[self.padding_idx].zero_()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
-        """The vector of each token."""
+        """The vector of each token, an integer of any width."""
         check_tokens("tokens", tokens, self.num_embeddings)
         return super().forward(tokens.long())
 

@@ -6,8 +6,8 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from companion._checks import check_kind, check_same_position
-from companion.decoding.state import DecoderStep
+from companion._checks import check_kind, check_next, check_same_position
+from companion.decoding.state import DecoderStep, tensors
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.models.transformer import CausalTransformerLayer
@@ -90,5 +90,6 @@ class LanguageModel(nn.Module):
 
     def step(self, token: Int[Tensor, " b"], state: tuple[Any, ...]) -> DecoderStep:
         """The logits after ``token``, computed from the state."""
+        check_next(token, tensors(state)[0])
         logits, state = self.run(token[:, None], state)
         return DecoderStep(logits.squeeze(1), state, None)

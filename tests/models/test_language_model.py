@@ -248,6 +248,14 @@ def test_layers_at_different_positions_are_an_error(attention):
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(3,), (2, 1)])
+def test_a_step_refuses_tokens_that_do_not_fit_the_state(reader, shape):
+    message = rf"tokens of shape \({shape[0]},.* do not fit a state of 2 sentences"
+    with pytest.raises(ValueError, match=message):
+        reader.step(torch.ones(shape, dtype=torch.long), reader.start(TOKENS))
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(5,), (2, 5, 1)])
 def test_tokens_that_are_no_batch_of_texts_are_an_error_without_positions_too(shape):
     reader = LanguageModel(
