@@ -115,55 +115,37 @@ class Drawing:
     ) -> Rectangle:
         """A rounded box around the centre ``(x, y)``, with its text, of one line or several."""
         box = Rectangle(x, y, width, height)
-        self._add(
-            f'<rect x="{_number(x - width / 2)}" y="{_number(y - height / 2)}"'
-            f' width="{_number(width)}" height="{_number(height)}" rx="5"'
-            f" {_paint(_tint(role), role)}/>"
-        )
+        self._rectangle(box, _paint(_tint(role), role), rx=5)
         self.text(x, y, text, _text_role(role))
         return box
 
     def frame(self, left: float, top: float, right: float, bottom: float) -> None:
         """A dashed frame around parts that belong together."""
-        self._add(
-            f'<rect x="{_number(left)}" y="{_number(top)}"'
-            f' width="{_number(right - left)}" height="{_number(bottom - top)}" rx="8"'
-            f" {_paint('', 'muted')}{_dashes(True)}/>"
-        )
+        x, y = (left + right) / 2, (top + bottom) / 2
+        box = Rectangle(x, y, right - left, bottom - top)
+        self._rectangle(box, _paint("", "muted") + _dashes(True), rx=8)
 
     def outline(self, box: Rectangle, role: Role = "query") -> None:
         """A thick edge around what the reader is to follow, such as a row of a matrix."""
-        self._add(
-            f'<rect x="{_number(box.left[0])}" y="{_number(box.top[1])}"'
-            f' width="{_number(box.width)}" height="{_number(box.height)}"'
-            f" {_paint('', role, 2)}/>"
-        )
+        self._rectangle(box, _paint("", role, 2))
 
     def circle(
         self, x: float, y: float, radius: float, text: str = "", role: Role = "layer"
     ) -> Rectangle:
         """A circle with its text, such as a neuron or an operation."""
-        self._add(
-            f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}"'
-            f" {_paint(_tint(role), role)}/>"
-        )
+        self._add("circle", _paint(_tint(role), role), cx=x, cy=y, r=radius)
         self.text(x, y, text, _text_role(role))
         return Rectangle(x, y, 2 * radius, 2 * radius)
 
     def dot(self, x: float, y: float, radius: float, role: Role = "ink") -> None:
         """A filled circle, such as a point in a plane."""
-        self._add(
-            f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}" {_paint(role)}/>'
-        )
+        self._add("circle", _paint(role), cx=x, cy=y, r=radius)
 
     def bar(
         self, x: float, y: float, width: float, height: float, role: Role = "key"
     ) -> None:
         """A filled rectangle around the centre ``(x, y)``, such as a bar of a chart."""
-        self._add(
-            f'<rect x="{_number(x - width / 2)}" y="{_number(y - height / 2)}"'
-            f' width="{_number(width)}" height="{_number(height)}" {_paint(role)}/>'
-        )
+        self._rectangle(Rectangle(x, y, width, height), _paint(role))
 
     def text(
         self,
@@ -180,7 +162,7 @@ class Drawing:
         for number, line in enumerate(lines):
             baseline = y + (number - (len(lines) - 1) / 2) * step + 0.35 * TEXT_SIZE
             weight = ' font-weight="bold"' if bold else ""
-            self._add(
+            self._elements.append(
                 f'<text x="{_number(x)}" y="{_number(baseline)}" text-anchor="{anchor}"'
                 f"{weight} {_paint(role)}>{_spans(line)}</text>"
             )
@@ -247,7 +229,7 @@ class Drawing:
     def polygon(self, corners: Iterable[Point], role: Role) -> None:
         """A filled polygon."""
         path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)
-        self._add(f'<polygon points="{path}" {_paint(role)}/>')
+        self._elements.append(f'<polygon points="{path}" {_paint(role)}/>')
 
     def arc(
         self,
@@ -342,14 +324,15 @@ class Drawing:
         left, top = x - columns * side / 2, y - rows * side / 2
         for row, line in enumerate(shades):
             for column, shade in enumerate(line):
-                self._square(left + column * side, top + row * side, side, shade, role)
+                place = left + column * side, top + row * side
+                self._square(*place, side, shade, role)
         return Rectangle(x, y, columns * side, rows * side)
 
     def _square(
         self, left: float, top: float, side: float, shade: float | None, role: Role
     ) -> None:
-        place = f'x="{_number(left)}" y="{_number(top)}" width="{_number(side)}" height="{_number(side)}"'
-        self._add(f"<rect {place} {_paint('paper', 'muted', 0.5)}/>")
+        square = {"x": left, "y": top, "width": side, "height": side}
+        self._add("rect", _paint("paper", "muted", 0.5), **square)
         if shade is None:
             self.line(
                 (left + 3, top + side - 3),
@@ -358,13 +341,22 @@ class Drawing:
                 width=1,
             )
         elif shade:
-            self._add(f'<rect {place} {_paint(role)} fill-opacity="{_number(shade)}"/>')
+            paint = f'{_paint(role)} fill-opacity="{_number(shade)}"'
+            self._add("rect", paint, **square)
 
     def _path(self, path: str, role: Role, width: float, dashed: bool) -> None:
-        self._add(f'<path d="{path}" {_paint("", role, width)}{_dashes(dashed)}/>')
+        self._elements.append(
+            f'<path d="{path}" {_paint("", role, width)}{_dashes(dashed)}/>'
+        )
 
-    def _add(self, element: str) -> None:
-        self._elements.append(element)
+    def _rectangle(self, box: Rectangle, paint: str, **numbers: float) -> None:
+        (x, _), (_, y) = box.left, box.top
+        size = {"width": box.width, "height": box.height}
+        self._add("rect", paint, x=x, y=y, **size, **numbers)
+
+    def _add(self, tag: str, paint: str, **numbers: float) -> None:
+        places = " ".join(f'{name}="{_number(x)}"' for name, x in numbers.items())
+        self._elements.append(f"<{tag} {places} {paint}/>")
 
 
 def _number(value: float) -> str:
