@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from attention_course.data.vocabulary import BOS
 from attention_course.studies.convs2s import build, parameter_count
 from attention_course.studies.recording import grid
 from attention_course.training import recipe
 from attention_course.training.losses import Record, evaluating, to_device
-from companion.losses.tokens import Loss
+from companion.losses.tokens import Loss, token_loss
 from companion.models.seq2seq import EncoderDecoder
 
 TITLE = (
@@ -106,8 +105,7 @@ def answer_logits(model: nn.Module, batch: Questions) -> Float[Tensor, "b v"]:
 
 def answer_loss(model: nn.Module, batch: Questions) -> Loss:
     """The cross-entropy of the answers."""
-    total = cross_entropy(answer_logits(model, batch), batch.answer, reduction="sum")
-    return Loss(total, torch.tensor(len(batch.answer), device=total.device))
+    return token_loss(answer_logits(model, batch), batch.answer)
 
 
 def accuracy(model: nn.Module, batch: Questions) -> float:

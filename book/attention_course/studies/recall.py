@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from attention_course.studies.recording import check_choice, grid
 from attention_course.training import recipe
@@ -22,7 +21,7 @@ from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.linear import CausalLinearAttention
 from companion.layers.residual import PreNorm
-from companion.losses.tokens import Loss
+from companion.losses.tokens import Loss, token_loss
 from companion.models.transformer import CausalTransformerLayer
 
 TITLE = (
@@ -141,9 +140,7 @@ def answer_logits(model: nn.Module, batch: Lookups) -> Float[Tensor, "b a digits
 
 def answer_loss(model: nn.Module, batch: Lookups) -> Loss:
     """The cross-entropy of the answers."""
-    logits = answer_logits(model, batch).flatten(0, 1)
-    total = cross_entropy(logits, batch.answer.flatten(), reduction="sum")
-    return Loss(total, torch.tensor(batch.answer.numel(), device=total.device))
+    return token_loss(answer_logits(model, batch), batch.answer)
 
 
 def accuracy(model: nn.Module, batch: Lookups) -> float:
