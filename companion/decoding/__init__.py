@@ -1,4 +1,4 @@
-"""Generate sequences token by token: greedy search, sampling and beam search.
+"""Generate sequences token by token: greedy search, sampling, beam search; continue prompts.
 
 ``step(token, state) -> DecoderStep`` is all that a search knows of a model.
 """
