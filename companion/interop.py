@@ -126,7 +126,7 @@ class TorchMultiheadAttention(nn.Module):
 
     @property
     def in_proj_bias(self) -> Tensor | None:
-        """None or a bias: whether there is one is all that is asked."""
+        """The bias of the queries; PyTorch asks only whether there is one."""
         return self.inner.W_Q.bias
 
     @property
