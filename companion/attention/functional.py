@@ -171,9 +171,17 @@ def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     # Where squares over- or underflow, the vector is first divided by its largest number.
     huge = torch.finfo(norm.dtype).max ** 0.4
-    unusual = (norm > huge) | (norm < 1 / huge)
-    if not readable(unusual) or unusual.any():
+    if not _all_between(norm.detach(), 1 / huge, huge):
         largest = vectors.detach().abs().amax(-1, keepdim=True)
-        vectors = vectors / largest.where(unusual & (largest > 0), 1)
+        usual = (norm > 1 / huge) & (norm < huge) | (largest == 0)
+        vectors = vectors / largest.masked_fill(usual, 1)
         norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / norm.masked_fill(norm == 0, torch.inf)
+
+
+def _all_between(x: Tensor, low: float, high: float) -> bool:
+    """Whether all numbers are known to be between two limits."""
+    if not readable(x) or not x.numel():
+        return False
+    smallest, largest = x.aminmax()
+    return low < float(smallest) and float(largest) < high
