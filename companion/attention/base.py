@@ -267,10 +267,11 @@ class Attention(nn.Module, ABC):
 
         Raises:
             TypeError: the state is that of another kind of attention.
-            ValueError: it has another batch, or another number of heads.
+            ValueError: it has another batch, or another number of heads; or it was kept
+                for a smaller window.
         """
         check_continues(self, state, query, key, value)
-        cache = state.extended(key, value)
+        cache = self.forget(state).extended(key, value)
         return self._last_contexts(query, cache.key, cache.value), self.forget(cache)
 
     def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from companion._transforms import in_transform
+from companion._transforms import in_transform, readable
 
 
 class KeysAndValues(NamedTuple):
@@ -105,7 +105,8 @@ class WindowCache(NamedTuple):
     """The keys and values that a window keeps, and how many positions there were.
 
     The attention that owns it drops what no later position may attend to, so that its
-    size is bounded.
+    size is bounded. ``first`` says how many first positions were kept when others were
+    dropped; while all are there, it is ``None``.
 
     Example:
         >>> keys, seen = torch.arange(6.0).view(1, 1, 6, 1), torch.tensor([6])
@@ -116,6 +117,7 @@ class WindowCache(NamedTuple):
     key: Float[Tensor, "b *h n d"]
     value: Float[Tensor, "b *h n v"]
     seen: Int[Tensor, " b"]
+    first: Int[Tensor, " b"] | None = None
 
     def extended(
         self, key: Float[Tensor, "b *h m d"], value: Float[Tensor, "b *h m v"]
@@ -125,12 +127,32 @@ class WindowCache(NamedTuple):
             torch.cat([self.key, key], -2),
             torch.cat([self.value, value], -2),
             self.seen + key.shape[-2],
+            self.first,
         )
 
     def trimmed(self, first: int, last: int) -> "WindowCache":
-        """The cache with its ``first`` and its ``last`` positions only."""
+        """The cache with its ``first`` and its ``last`` positions only.
+
+        Raises:
+            ValueError: it has dropped some of them before. On a GPU and in a graph,
+                where the numbers cannot be read, that is not noticed.
+        """
+        length = self.key.shape[-2]
+        if self.first is not None and readable(self.first):
+            for held in self.first.tolist():
+                if held < first or length - held < last:
+                    raise ValueError(
+                        f"a window that needs the first {first} and the last {last} "
+                        f"positions cannot continue a cache that kept the first {held} "
+                        f"and the last {length - held}"
+                    )
+        if length <= first + last:
+            return self
         return WindowCache(
-            _ends(self.key, first, last), _ends(self.value, first, last), self.seen
+            _ends(self.key, first, last),
+            _ends(self.value, first, last),
+            self.seen,
+            torch.full_like(self.seen, first),
         )
 
 
@@ -151,8 +173,9 @@ def _with_room(x: Float[Tensor, "b *h n d"], room: int) -> Float[Tensor, "b *h m
 
 
 def _ends(x: Float[Tensor, "*b n d"], first: int, last: int) -> Float[Tensor, "*b m d"]:
-    """The first and the last positions; all of them where there are no more."""
+    """The first and the last positions, with memory for at most one other."""
     length = x.shape[-2]
-    if length <= first + last:
-        return x
-    return torch.cat([x[..., :first, :], x[..., length - last :, :]], -2)
+    kept = x[..., length - last :, :]
+    # A step drops one position. A copy would double what it costs.
+    one_step = not first and length == last + 1
+    return kept if one_step else torch.cat([x[..., :first, :], kept], -2)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from companion._checks import check_heads_divide, query_positions, score_shape
+from companion._checks import query_positions, score_shape
 from companion.attention import masks
 from companion.attention.functional import fused_attention
 from companion.attention.sparse import PatternAttention
@@ -52,21 +52,9 @@ class CausalAttention(PatternAttention):
             return fused_attention(query, key, value, None, self.scale, True, dropped)
         return super().compute_context(query, key, value, mask, position)
 
-    def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """The contexts; of one position without copying shared keys and values.
-
-        The heads that share keys become as many queries of one head: the last position
-        attends to every key, so they need no mask.
-        """
-        shared = query.shape[:-2] != key.shape[:-2]
-        drops = self.dropout and self.training
-        if not shared or query.shape[-2] != 1 or self._recorded or drops:
-            return super()._last_contexts(query, key, value)
-        heads, groups = query.shape[-3], key.shape[-3]
-        check_heads_divide(heads, groups)
-        rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)
-        context = fused_attention(rows, key, value, scale=self.scale)  # (*b, g, h/g, v)
-        return context.flatten(-3, -2).unsqueeze(-2)
+    def attends_to_all(self, keys: int) -> bool:
+        """The last position attends to every key."""
+        return True
 
 
 class Causal(Wrapper):

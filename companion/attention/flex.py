@@ -1,7 +1,8 @@
-"""Position patterns for PyTorch's FlexAttention, whose kernel is compiled from the rule.
+"""PyTorch's FlexAttention, whose kernel is compiled from a position rule: for a GPU.
 
-It is meant for a GPU. On a CPU the kernel has no gradient, and the attentions of
-:mod:`companion.attention.sparse`, which have one, are faster.
+On CUDA the patterns of :mod:`companion.attention.sparse` are computed by it. The classes
+here use it on every device, and for any rule. On a CPU the kernel has no gradient, and
+tiles, which have one, are faster.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,23 +14,25 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-from companion._checks import check_last_positions, score_shape
-from companion.attention import masks
+from companion._checks import score_shape
 from companion.attention.kernels.block_masks import BLOCK, Order, find_blocks
 from companion.attention.masks import RuleFunction
-from companion.attention.sparse import PatternAttention, needs_definition
-from companion.attention.types import Mask, Positions
+from companion.attention.sparse import (
+    AtrousAttention,
+    KernelAttention,
+    SparseAttention,
+)
+from companion.attention.types import Mask
 
 _KERNELS = 128  # compiled kernels, after which PyTorch raises an error
 _LOWEST = -1e30  # in place of −∞: the difference of two infinities is NaN
-#: PyTorch's kernel, compiled for fixed lengths because PyTorch 2.13 writes invalid C++ if
-#: they vary, and without a fallback because an uncompiled one holds n² scores.
-kernel: Callable[..., Any] = torch.compile(
-    flex_attention, dynamic=False, fullgraph=True
-)
+#: PyTorch's kernel, without a fallback because an uncompiled one holds n² scores. From
+#: the second length on it is compiled for all of them; on a CPU, where PyTorch 2.13 would
+#: then write invalid C++, for each.
+kernel: Callable[..., Any] = torch.compile(flex_attention, fullgraph=True)
 
 
-class FlexAttention(PatternAttention):
+class FlexAttention(KernelAttention):
     """Attention under any rule, by a kernel that skips blocks of 128 × 128 scores without a visible one.
 
     ::
@@ -37,17 +40,17 @@ class FlexAttention(PatternAttention):
         weights_ij = softmax of q_iᵀ k_j / √d over the j that rule(i, j) and the mask allow
 
     A rule that spreads the keys evenly, as :func:`~companion.attention.masks.atrous`
-    does, leaves no block empty and saves nothing: see :class:`FlexAtrous`. The blocks of
-    a rule are found once for the same lengths, without n² memory. A mask is read for each
-    score, so what it hides is computed nevertheless.
+    does, leaves no block empty and saves nothing, unless the positions are sorted, as in
+    :class:`~companion.attention.sparse.AtrousAttention`. The blocks of a rule are found
+    once for the same lengths, without n² memory. A mask is read for each score, so what
+    it hides is computed nevertheless.
 
     The kernel takes seconds to compile, at the first call and again for another kind of
     rule, shape or mask; after 128 kernels PyTorch raises an error. A compiled model
-    around it gets a graph break. There is no float64; on a GPU, at least 16 features are
-    needed. As in :class:`~companion.attention.sparse.TiledAttention`, the definition is
-    used with a ``query_position``, under ``torch.func`` and in ``torch.export``; on a CPU
-    also for fewer than 128 keys, where the kernel of PyTorch 2.13 reads past the end of a
-    sequence on processors with AVX2.
+    around it gets a graph break. There is no float64, and no second derivative; on a GPU,
+    at least 16 features are needed. On a CPU the definition is used for fewer than 128
+    keys, where the kernel of PyTorch 2.13 reads past the end of a sequence on processors
+    with AVX2.
 
     Args:
         rule, causal: as in :class:`~companion.attention.sparse.PatternAttention`.
@@ -58,6 +61,7 @@ class FlexAttention(PatternAttention):
     Source: Dong et al. 2024 (Flex Attention).
 
     Example:
+        >>> from companion.attention import masks
         >>> attention = FlexAttention(masks.local(1), causal=True)
         >>> x = torch.zeros(4, 16)
         >>> attention.weights(x, x)
@@ -67,44 +71,25 @@ class FlexAttention(PatternAttention):
                 [0.0000, 0.0000, 0.5000, 0.5000]])
     """
 
-    rate = 1  #: the kernel gets the sequence sorted by position mod this number
-
-    def compute_context(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    def compute_by_kernel(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
     ) -> Tensor:
-        """By FlexAttention's kernel, compiled from the rule."""
-        *batch, queries, keys = score_shape(query, key, value)
-        if not query.numel() or position is not None or needs_definition():
-            return self.compute_both(query, key, value, mask, position)[0]
-        check_last_positions(queries, keys)
+        """By FlexAttention, on every device."""
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
-            if keys < BLOCK:
+            if key.shape[-2] < BLOCK:
                 return self.compute_both(query, key, value, mask, None)[0]
-        query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
-        mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
-        context = self._by_kernel(query, key, value, mask)
-        return context.reshape(*batch, queries, value.shape[-1])
-
-    def _by_kernel(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
-    ) -> Float[Tensor, "b h q v"]:
-        return flex_kernel(self.rule, self.rate, query, key, value, mask)[0]
+        parts = self.parts()
+        if len(parts) > 1 and not returns_lse(query.device):
+            parts = [(self.rule, 1)]
+        return flex_contexts(parts, query, key, value, mask)
 
 
-class FlexAtrous(FlexAttention):
-    """Each position attends to every ``rate``-th one, in a sequence sorted by position mod ``rate``.
-
-    ::
-
-        (i − j) mod rate = 0
-
-    After sorting, positions that attend to each other are neighbours and form blocks on
-    the diagonal; all other blocks are skipped.
+class FlexAtrous(FlexAttention, AtrousAttention):
+    """:class:`~companion.attention.sparse.AtrousAttention`, by FlexAttention on every device.
 
     Args:
-        rate: the distance between neighbouring positions of a class.
-        causal: whether to mask later keys as well.
+        rate, causal: as there.
 
     Example:
         >>> x = torch.zeros(4, 16)
@@ -112,28 +97,15 @@ class FlexAtrous(FlexAttention):
         tensor([0.5000, 0.0000, 0.5000, 0.0000])
     """
 
-    settings = ("rate", "causal")
 
-    def __init__(self, rate: int, causal: bool = False):
-        super().__init__(masks.atrous(rate), causal)
-        self.rate = rate
+class FlexSparse(FlexAttention, SparseAttention):
+    """:class:`~companion.attention.sparse.SparseAttention`, by FlexAttention on every device.
 
-
-class FlexSparse(FlexAttention):
-    """Each position attends to its neighbours and to every ``rate``-th position, in one softmax.
-
-    ::
-
-        |i − j| ≤ radius or (i − j) mod rate = 0
-
-    One call of the kernel computes the neighbours, another, sorted, the other positions;
-    each key counts once, and a log-sum-exp merges the two. On a CPU the kernel does not
-    return it, and one call computes all blocks.
+    On a CPU, where the kernel does not return the log-sum-exp that merges two calls, one
+    call computes all blocks.
 
     Args:
-        radius: how far a neighbour may be.
-        rate: the distance between the other positions.
-        causal: whether to mask later keys as well.
+        radius, rate, causal: as there.
 
     Example:
         >>> x = torch.zeros(6, 16)
@@ -141,26 +113,24 @@ class FlexSparse(FlexAttention):
         tensor([0.2500, 0.2500, 0.2500, 0.0000, 0.2500, 0.0000])
     """
 
-    settings = ("radius", "rate", "causal")
 
-    def __init__(self, radius: int, rate: int, causal: bool = False):
-        near = masks.local(radius)
-        far = masks.difference(masks.atrous(rate), near)
-        super().__init__(masks.union(near, far), causal)
-        self.radius = radius
-        self.rate = rate
-        self.near, self.far = (
-            PatternAttention(rule, causal).rule for rule in (near, far)
-        )
+def flex_contexts(
+    parts: Sequence[tuple[RuleFunction, int]],
+    query: Float[Tensor, "*b q d"],
+    key: Float[Tensor, "*b k d"],
+    value: Float[Tensor, "*b k v"],
+    mask: Mask,
+) -> Float[Tensor, "*b q v"]:
+    """One softmax over the keys that one or two rules allow, each by a call of the kernel.
 
-    def _by_kernel(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
-    ) -> Float[Tensor, "b h q v"]:
-        if not returns_lse(query.device):
-            return super()._by_kernel(query, key, value, mask)
-        near = flex_kernel(self.near, 1, query, key, value, mask)
-        far = flex_kernel(self.far, self.rate, query, key, value, mask)
-        return merge(*near, *far)
+    One call computes neighbours, for example, and another, sorted, the other positions.
+    """
+    *batch, queries, _ = score_shape(query, key, value)
+    query, key, value = (_batch_and_heads(x, batch) for x in (query, key, value))
+    mask = None if mask is None else _batch_and_heads(torch.atleast_2d(mask), batch)
+    found = [flex_kernel(*part, query, key, value, mask) for part in parts]
+    context = found[0][0] if len(found) == 1 else merge(*found[0], *found[1])
+    return context.reshape(*batch, queries, value.shape[-1])
 
 
 def returns_lse(device: torch.device) -> bool:
@@ -192,7 +162,7 @@ def flex_kernel(
     if rate > 1:
         query, key, value = rows.sort(query), columns.sort(key), columns.sort(value)
     wanted = AuxRequest(lse=returns_lse(query.device))
-    with _room_for_kernels():
+    with _compiler_settings(query.device):
         context, (lse, _) = kernel(
             query, key, value, score_mod, blocks, return_aux=wanted
         )
@@ -211,12 +181,13 @@ def merge(
     return context.lerp(other, weight.to(context.dtype))
 
 
-def _room_for_kernels() -> AbstractContextManager[Any]:
-    """More compiled kernels than PyTorch's default of 8, where its private setting exists."""
+def _compiler_settings(device: torch.device) -> AbstractContextManager[Any]:
+    """More compiled kernels than PyTorch's default of 8, and fixed lengths on a CPU."""
     config: Any = getattr(torch._dynamo, "config", None)
     if not hasattr(config, "recompile_limit"):
         return nullcontext()
-    return config.patch(recompile_limit=_KERNELS)
+    varying = device.type != "cpu"
+    return config.patch(recompile_limit=_KERNELS, automatic_dynamic_shapes=varying)
 
 
 def _masked_score(

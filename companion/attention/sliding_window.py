@@ -1,27 +1,20 @@
 """Sliding windows with a cache of constant size, and attention sinks (Xiao et al. 2024)."""
 
-from typing import Any
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from companion._checks import check_positive
 from companion.attention import masks
-from companion.attention.cache import WindowCache
-from companion.attention.sparse import PatternAttention
+from companion.attention.kernels.tiling import TileGroup, Tiles, WindowTiles
+from companion.attention.sparse import WindowAttention
 
 
-class SlidingWindowAttention(PatternAttention):
+class SlidingWindowAttention(WindowAttention):
     """Each position attends to the last ``window`` positions, itself included.
 
     ::
 
         0 ≤ i − j < window
 
-    In decoding the cache has the last ``window`` − 1 positions and no more. Over a whole
-    sequence it is a dense mask; :class:`~companion.attention.sparse.LocalAttention` with
-    ``radius=window - 1`` and ``causal=True`` computes the same by tiles.
+    Time and memory grow with n · window. In decoding the cache has the last ``window`` − 1
+    positions and no more.
 
     Args:
         window: the number of positions.
@@ -35,26 +28,12 @@ class SlidingWindowAttention(PatternAttention):
         tensor([0, 0, 0, 1, 1], dtype=torch.int32)
     """
 
-    state_type = WindowCache
     settings: tuple[str, ...] = ("window",)
-    sinks = 0  #: how many first positions stay visible
 
     def __init__(self, window: int):
         check_positive(window=window)
-        super().__init__(masks.sliding_window(window))
+        super().__init__(masks.sliding_window(window), window - 1, 0)
         self.window = window
-        self.causal = True
-
-    def start(
-        self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
-    ) -> Any:
-        """An empty cache, which :meth:`forget` will keep small."""
-        seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
-        return WindowCache(key[..., :0, :], value[..., :0, :], seen)
-
-    def forget(self, cache: WindowCache) -> WindowCache:
-        """The sinks, if there are any, and the last ``window`` − 1 positions."""
-        return cache.trimmed(self.sinks, self.window - 1)
 
 
 class SinkAttention(SlidingWindowAttention):
@@ -88,3 +67,16 @@ class SinkAttention(SlidingWindowAttention):
         super().__init__(window)
         self.rule = masks.sink_window(window, sinks)
         self.sinks = sinks
+
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """A group of windows, and one tile of the sinks without those in a window."""
+        near = masks.sliding_window(self.window)
+        (windows,) = super().tile_groups(queries, keys)
+        sinks = min(self.sinks, keys)
+        tile = Tiles(
+            WindowTiles(0, queries, queries, 1), WindowTiles(0, sinks, sinks, 1)
+        )
+        return [
+            windows._replace(rule=near),
+            TileGroup([tile], masks.difference(masks.causal(), near)),
+        ]

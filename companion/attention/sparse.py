@@ -2,12 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from companion._checks import (
+    check_heads_divide,
     check_last_positions,
     check_rule,
     query_positions,
@@ -16,7 +20,14 @@ from companion._checks import (
 from companion._transforms import functorch_is_active
 from companion.attention import masks
 from companion.attention.base import without_autocast
-from companion.attention.kernels.merging import MergedAttention
+from companion.attention.cache import WindowCache
+from companion.attention.functional import fused_attention
+from companion.attention.kernels.merging import (
+    BiasedTiles,
+    MergedAttention,
+    attend_groups,
+    attend_groups_backward,
+)
 from companion.attention.kernels.tiling import (
     TileGroup,
     Tiles,
@@ -26,6 +37,8 @@ from companion.attention.kernels.tiling import (
 from companion.attention.masks import RuleFunction
 from companion.attention.scores import ScaledDot
 from companion.attention.types import Mask, Positions
+
+_HAS_TRITON = find_spec("triton") is not None
 
 
 class PatternAttention(ScaledDot):
@@ -86,6 +99,33 @@ class PatternAttention(ScaledDot):
         visible = self._visible(query, key, mask, position)
         return super().compute_context(query, key, value, visible, position)
 
+    def attends_to_all(self, keys: int) -> bool:
+        """Whether the last of so many positions attends to each of them."""
+        return False
+
+    def parts(self) -> list[tuple[RuleFunction, int]]:
+        """Rules that allow each pair of positions once, and how FlexAttention computes them.
+
+        It gets the sequence sorted by position mod the number beside the rule.
+        """
+        return [(self.rule, 1)]
+
+    def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The contexts; of one position that attends to all without copies for shared heads.
+
+        The heads that share keys become as many queries of one head, without a mask.
+        """
+        shared = query.shape[:-2] != key.shape[:-2]
+        alone = query.shape[-2] == 1 and self.attends_to_all(key.shape[-2])
+        drops = self.dropout and self.training
+        if not shared or not alone or self._recorded or drops:
+            return super()._last_contexts(query, key, value)
+        heads, groups = query.shape[-3], key.shape[-3]
+        check_heads_divide(heads, groups)
+        rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)
+        context = fused_attention(rows, key, value, scale=self.scale)  # (*b, g, h/g, v)
+        return context.flatten(-3, -2).unsqueeze(-2)
+
     def _visible(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Mask:
@@ -97,17 +137,47 @@ class PatternAttention(ScaledDot):
         return masks.with_mask(self.rule, mask, position, shape)
 
 
-class TiledAttention(PatternAttention, ABC):
-    """A pattern computed as many small dense attentions, so that n² scores are never held.
+class KernelAttention(PatternAttention, ABC):
+    """A pattern computed by a kernel of its own wherever the definition is not needed.
 
-    A subclass says in :meth:`tile_groups` how to cut the sequence. The tiles are computed
-    where the queries are the last positions of the sequence. With a ``query_position``,
-    under a ``torch.func`` transform and in ``torch.export`` the definition is used: the
-    same result, with n² scores. The gradient can be taken once.
+    With a ``query_position``, under a ``torch.func`` transform and in ``torch.export`` it
+    is: the same result, with n² scores. A subclass defines :meth:`compute_by_kernel`.
+    """
 
-    A compiled graph is for one length. After as many lengths as PyTorch's
-    ``recompile_limit``, 8, it runs new ones uncompiled; with ``fullgraph=True`` it raises
-    an error instead, unless that limit is set higher.
+    def compute_context(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> Tensor:
+        """By the kernel, or by the definition if the queries' positions are given."""
+        shape = score_shape(query, key, value)
+        if position is not None or 0 in shape or needs_definition():
+            return self.compute_both(query, key, value, mask, position)[0]
+        check_last_positions(*shape[-2:])
+        query, key, value = _with_one_dtype(query, key, value)
+        with without_autocast(query.device):  # the kernel chooses its precision itself
+            if shape[-2] == 1 and self.attends_to_all(shape[-1]):
+                return fused_attention(query, key, value, mask)
+            return self.compute_by_kernel(query, key, value, mask)
+
+    @abstractmethod
+    def compute_by_kernel(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> Tensor:
+        """The contexts of queries that are the last positions of the keys, of one dtype."""
+
+
+class TiledAttention(KernelAttention, ABC):
+    """A pattern whose masked scores are not computed: on CUDA by FlexAttention, else by tiles.
+
+    Tiles are many small dense attentions, so that n² scores are never held; a subclass
+    says in :meth:`tile_groups` how to cut the sequence. FlexAttention takes seconds to
+    compile at the first call; tiles compute what it does not, float64 and heads of fewer
+    than 16 features. The gradient of either can be taken once: PyTorch has no second
+    derivative of a fused kernel.
+
+    A compiled graph computes tiles, and serves all lengths. Of a subclass that is not
+    part of this package it is for one length: after as many as PyTorch's
+    ``recompile_limit``, 8, new ones run uncompiled, or are an error with
+    ``fullgraph=True``.
 
     Raises:
         ValueError: the rule of a tile group does not depend on i − j alone.
@@ -121,33 +191,85 @@ class TiledAttention(PatternAttention, ABC):
         The queries are the last positions of the keys.
         """
 
-    def compute_context(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    def compute_by_kernel(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
     ) -> Tensor:
-        """By tiles of the sequence; by the definition if the queries' positions are given."""
+        """By FlexAttention on CUDA, by tiles elsewhere."""
         shape = score_shape(query, key, value)
-        if position is not None or 0 in shape[-2:] or needs_definition():
-            return self.compute_both(query, key, value, mask, position)[0]
-        check_last_positions(*shape[-2:])
-        query, key, value = _with_one_dtype(query, key, value)
-        groups = [
+        if uses_flex(query, value):
+            from companion.attention.flex import flex_contexts  # slow to import
+
+            return flex_contexts(self.parts(), query, key, value, mask)
+        flat = [
+            x.expand(*shape[:-2], *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous()
+            for x in (query, key, value)
+        ]
+        ours = type(self).__module__.startswith("companion.")
+        if ours and torch.compiler.is_compiling():
+            settings = [int(getattr(self, name)) for name in self.settings]
+            name = type(self).__name__
+            context, _ = tiled_attention(*flat, mask, shape, name, settings)
+        else:
+            context = MergedAttention.apply(
+                *flat, self.biased_tiles(query, mask, shape)
+            )
+        return context.reshape(*shape[:-1], value.shape[-1])
+
+    def biased_tiles(
+        self, query: Tensor, mask: Mask, shape: Sequence[int]
+    ) -> list[list[BiasedTiles]]:
+        """The tiles, each with what is added to its scores."""
+        return [
             [
                 (tiles, _bias(tiles, group.rule, mask, shape, query))
                 for tiles in group.tiles
             ]
             for group in self.tile_groups(*shape[-2:])
         ]
-        flat = (
-            x.expand(*shape[:-2], *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous()
-            for x in (query, key, value)
-        )
-        # Each tile chooses its precision itself.
-        with without_autocast(query.device):
-            context = MergedAttention.apply(*flat, groups)
-        return context.reshape(*shape[:-1], value.shape[-1])
 
 
-class LocalAttention(TiledAttention):
+class WindowAttention(TiledAttention):
+    """A pattern of one window around each position, and sinks: what its subclasses share.
+
+    If it is causal, it decodes with a cache of what later positions may attend to.
+
+    Args:
+        rule: which positions may attend to which.
+        before, after: how many positions the window has on each side of the query.
+    """
+
+    state_type = WindowCache
+    sinks = 0  #: how many first positions stay visible
+
+    def __init__(self, rule: RuleFunction, before: int, after: int):
+        super().__init__(rule)
+        self.causal = after == 0
+        self.before, self.after = before, after
+
+    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
+        """One group of windows."""
+        return [
+            TileGroup(local_tiles(queries, keys, self.before, self.after), self.rule)
+        ]
+
+    def attends_to_all(self, keys: int) -> bool:
+        """Whether the last window and the sinks are all of so many positions."""
+        return keys <= self.sinks + self.before + 1
+
+    def start(
+        self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
+    ) -> Any:
+        """An empty cache, which :meth:`forget` will keep small."""
+        empty = super().start(key, value)
+        seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
+        return WindowCache(empty.key, empty.value, seen)
+
+    def forget(self, cache: WindowCache) -> WindowCache:
+        """The sinks, if there are any, and the positions that are in the next window."""
+        return cache.trimmed(self.sinks, self.before)
+
+
+class LocalAttention(WindowAttention):
     """Each position attends to its neighbours, up to ``radius`` positions away.
 
     ::
@@ -160,7 +282,8 @@ class LocalAttention(TiledAttention):
 
     Args:
         radius: how far a key may be from its query.
-        causal: whether to mask later keys as well.
+        causal: whether to mask later keys as well. It is then
+            ``SlidingWindowAttention(radius + 1)``, with its bounded cache.
 
     Source: Su 2019.
     Deviation: the article cuts no blocks; they make the products large enough to be fast.
@@ -174,13 +297,12 @@ class LocalAttention(TiledAttention):
     settings = ("radius", "causal")
 
     def __init__(self, radius: int, causal: bool = False):
-        super().__init__(masks.local(radius), causal)
+        rule = masks.local(radius)
+        if causal:
+            super().__init__(masks.intersection(rule, masks.causal()), radius, 0)
+        else:
+            super().__init__(rule, radius, radius)
         self.radius = radius
-
-    def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
-        """One group of windows."""
-        right = 0 if self.causal else self.radius
-        return [TileGroup(local_tiles(queries, keys, self.radius, right), self.rule)]
 
 
 class AtrousAttention(TiledAttention):
@@ -217,6 +339,10 @@ class AtrousAttention(TiledAttention):
         rule = self.rule if self.causal else None
         return [TileGroup(atrous_tiles(queries, keys, self.rate), rule)]
 
+    def parts(self) -> list[tuple[RuleFunction, int]]:
+        """The rule; sorted, positions that attend to each other are neighbours."""
+        return [(self.rule, self.rate)]
+
 
 class SparseAttention(TiledAttention):
     """Each position attends to its neighbours and to every ``rate``-th position, in one softmax.
@@ -251,17 +377,19 @@ class SparseAttention(TiledAttention):
 
     def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
         """A group of windows, and one of classes without the keys of the windows."""
-        near = masks.local(self.radius)
+        (near, _), (far, rate) = self.parts()
         right = 0 if self.causal else self.radius
         return [
-            TileGroup(
-                local_tiles(queries, keys, self.radius, right),
-                masks.intersection(self.rule, near),
-            ),
-            TileGroup(
-                atrous_tiles(queries, keys, self.rate),
-                masks.difference(self.rule, near),
-            ),
+            TileGroup(local_tiles(queries, keys, self.radius, right), near),
+            TileGroup(atrous_tiles(queries, keys, rate), far),
+        ]
+
+    def parts(self) -> list[tuple[RuleFunction, int]]:
+        """The neighbours, and the other positions, sorted."""
+        near = masks.local(self.radius)
+        return [
+            (masks.intersection(self.rule, near), 1),
+            (masks.difference(self.rule, near), self.rate),
         ]
 
 
@@ -270,6 +398,84 @@ def needs_definition() -> bool:
     if torch.compiler.is_compiling():
         return torch.compiler.is_exporting()
     return functorch_is_active()
+
+
+def uses_flex(query: Tensor, value: Tensor) -> bool:
+    """Whether FlexAttention computes these: on CUDA, where Triton is, and not in a graph."""
+    small = min(query.shape[-1], value.shape[-1]) < 16 or query.dtype == torch.float64
+    usable = query.device.type == "cuda" and not small and _HAS_TRITON
+    return usable and not torch.compiler.is_compiling()
+
+
+@torch.library.custom_op("companion::tiled_attention", mutates_args=())
+def tiled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    shape: Sequence[int],
+    name: str,
+    settings: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """Contexts and log-sum-exps by tiles, as one operation of a graph.
+
+    A graph of what is inside would be for one length. It knows the attention by its
+    ``name`` in this package and its ``settings``, which a graph can contain.
+    """
+    groups = _built(name, *settings).biased_tiles(query, mask, shape)
+    return attend_groups(query, key, value, groups)
+
+
+@torch.library.custom_op("companion::tiled_attention_backward", mutates_args=())
+def tiled_attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    context: Tensor,
+    lse: Tensor,
+    mask: Tensor | None,
+    shape: Sequence[int],
+    name: str,
+    settings: Sequence[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of query, key and value."""
+    groups = _built(name, *settings).biased_tiles(query, mask, shape)
+    tiles = (x for group in groups for x in group)
+    return attend_groups_backward(gradient, query, key, value, context, lse, tiles)
+
+
+@tiled_attention.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    wide = torch.promote_types(query.dtype, torch.float32)
+    context = query.new_empty(*query.shape[:-1], value.shape[-1])
+    return context, query.new_empty(*query.shape[:-1], 1, dtype=wide)
+
+
+@tiled_attention_backward.register_fake
+def _(gradient: Tensor, *others: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x) for x in others[:3])
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, key, value, mask, *ctx.others = inputs
+    ctx.save_for_backward(query, key, value, *output, mask)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    found = tiled_attention_backward(gradient, *ctx.saved_tensors, *ctx.others)
+    return *found, None, None, None, None
+
+
+tiled_attention.register_autograd(_backward, setup_context=_save)
+
+
+@lru_cache(maxsize=256)
+def _built(name: str, *settings: int) -> TiledAttention:
+    """The attention of this package with such a name and settings."""
+    from companion import attention
+
+    return getattr(attention, name)(*settings)
 
 
 def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:
@@ -288,7 +494,7 @@ def _bias(
     tiles: Tiles,
     rule: RuleFunction | None,
     mask: Mask,
-    shape: torch.Size,
+    shape: Sequence[int],
     query: Tensor,
 ) -> Float[Tensor, "#b #t #l w"] | None:
     """What is added to the scores of the tiles: 0, or −∞ where rule or mask hide a key."""

@@ -5,27 +5,36 @@ import io
 import os
 import shutil
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import gradcheck
 from torch.func import vmap
 from torch.nn.attention import flex_attention as pytorchs
 
 from companion.attention import (
+    AtrousAttention,
     FlexAtrous,
     FlexAttention,
     FlexSparse,
+    LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    SinkAttention,
+    SlidingWindowAttention,
+    SparseAttention,
     flex,
     masks,
+    sparse,
 )
 from companion.attention.flex import merge
 from companion.attention.kernels.block_masks import BLOCK, find_blocks
+from tests.conftest import slow_but
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`torch.jit.script_method` is deprecated"
@@ -51,6 +60,33 @@ def plain():
         uncompiled,
         patch.multiple(
             flex, kernel=pytorchs.flex_attention, returns_lse=lambda device: True
+        ),
+    ):
+        yield
+
+
+#: The patterns that choose FlexAttention themselves, on CUDA.
+BY_DEVICE = {
+    "local": lambda radius, rate, causal: LocalAttention(radius, causal),
+    "window": lambda radius, rate, causal: SlidingWindowAttention(radius),
+    "sinks": lambda radius, rate, causal: SinkAttention(radius, sinks=rate),
+    "atrous": lambda radius, rate, causal: AtrousAttention(rate, causal),
+    "sparse": SparseAttention,
+}
+
+
+@contextmanager
+def as_on_cuda(kernel):
+    """The path that CUDA tensors take, on a CPU, where PyTorch would refuse a gradient."""
+    settings = flex._compiler_settings
+    with (
+        patch.object(sparse, "uses_flex", lambda query, value: True),
+        patch.object(pytorchs, "_validate_device", lambda *inputs: None),
+        patch.multiple(
+            flex,
+            kernel=kernel,
+            returns_lse=lambda device: True,
+            _compiler_settings=lambda device: settings(torch.device("cuda")),
         ),
     ):
         yield
@@ -122,6 +158,69 @@ def test_not_compiled_equals_its_definition(
         equals_its_definition(
             attention, *sequence(queries, keys, batch), mask, atol=1e-10
         )
+
+
+@given(
+    st.sampled_from(sorted(BY_DEVICE)),
+    sizes,
+    sizes,
+    st.booleans(),
+    sizes,
+    st.integers(0, 9),
+    st.booleans(),
+)
+def test_where_the_device_chooses_it_every_pattern_is_its_definition(
+    name, radius, rate, causal, queries, more, masked
+):
+    keys = queries + more
+    attention = BY_DEVICE[name](radius, rate, causal)
+    mask = padding(keys) if masked else None
+    with plain(), as_on_cuda(pytorchs.flex_attention):
+        equals_its_definition(attention, *sequence(queries, keys), mask, atol=1e-10)
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("name", slow_but({"sinks"}, BY_DEVICE))
+def test_there_all_lengths_have_few_kernels_and_a_gradient(unchecked, name):
+    """Traced and differentiated; what a GPU would be given is written by Inductor alone."""
+    torch.compiler.reset()
+    graphs = CompileCounterWithBackend("aot_eager")
+    attention = BY_DEVICE[name](20, 7, True)
+    compiled = torch.compile(pytorchs.flex_attention, fullgraph=True, backend=graphs)
+    with as_on_cuda(compiled):
+        for keys in (150, 161, 300, 257, 450, 199):
+            inputs = [
+                x.requires_grad_()
+                for x in sequence(keys, keys, (2, 1), dtype=torch.float32)
+            ]
+            mask = padding(keys)
+            found = attention(*inputs, mask)
+            expected = PatternAttention(attention.rule)(*inputs, mask)
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+            upon = torch.randn_like(found)
+            ours, theirs = (
+                torch.autograd.grad(x, inputs, upon) for x in (found, expected)
+            )
+            torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+    # of one length, of any, and of any number of blocks
+    assert graphs.frame_count <= 3 * len(attention.parts())
+
+
+def test_on_a_cpu_no_pattern_chooses_it_nor_in_a_graph_nor_for_what_it_has_not(
+    unchecked, monkeypatch
+):
+    monkeypatch.setattr(sparse, "_HAS_TRITON", True)
+    x = torch.zeros(2, 3, 16)
+    on_cuda = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=torch.device("cuda"))
+    assert not sparse.uses_flex(x, x)
+    assert sparse.uses_flex(on_cuda, on_cuda)
+    few = SimpleNamespace(**vars(on_cuda) | {"shape": (2, 3, 15)})
+    exact = SimpleNamespace(**vars(on_cuda) | {"dtype": torch.float64})
+    assert not sparse.uses_flex(exact, exact)
+    assert not sparse.uses_flex(on_cuda, few)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not sparse.uses_flex(on_cuda, on_cuda)
 
 
 @given(
@@ -341,14 +440,14 @@ def test_with_positions_and_under_torch_func_it_is_the_definition(name):
 
 
 def test_where_pytorch_has_no_such_setting_its_own_limit_of_kernels_holds(monkeypatch):
-    assert not isinstance(flex._room_for_kernels(), nullcontext)
-    with flex._room_for_kernels():
+    assert not isinstance(flex._compiler_settings(CPU), nullcontext)
+    with flex._compiler_settings(CPU):
         assert torch._dynamo.config.recompile_limit == flex._KERNELS
     monkeypatch.setattr(torch._dynamo, "config", object())
-    with flex._room_for_kernels():
+    with flex._compiler_settings(CPU):
         pass
     monkeypatch.delattr(torch._dynamo, "config")
-    with flex._room_for_kernels():
+    with flex._compiler_settings(CPU):
         pass
 
 
@@ -411,3 +510,48 @@ def test_on_a_gpu_65536_positions_need_no_n_squared_memory(unchecked):
     FlexSparse(64, 64)(*inputs).sum().backward()
     assert torch.cuda.max_memory_allocated() < 2**30  # a mask of n² bytes has 2³²
     assert all(x.grad.isfinite().all() for x in inputs)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("lengths", [[(300, 300), (150, 300)], [(256, 256), (77, 190)]])
+@pytest.mark.parametrize("name", BY_DEVICE)
+def test_on_a_gpu_every_pattern_chooses_it(unchecked, name, lengths):
+    """At a second length, too, which has a kernel for all that follow."""
+    torch.compiler.reset()
+    attention = BY_DEVICE[name](20, 16, True)
+    for sizes in lengths:
+        inputs = [
+            x.requires_grad_()
+            for x in sequence(*sizes, device="cuda", dtype=torch.float32)
+        ]
+        mask = padding(sizes[1], "cuda")
+        with patch.object(flex, "flex_kernel", wraps=flex.flex_kernel) as called:
+            found = attention(*inputs, mask)
+        assert called.call_count == len(attention.parts())
+        wide = [x.detach().double().requires_grad_() for x in inputs]
+        expected = PatternAttention(attention.rule)(*wide, mask)
+        torch.testing.assert_close(found.double(), expected, atol=1e-3, rtol=0)
+        upon = torch.randn_like(found)
+        pairs = zip(
+            torch.autograd.grad(found, inputs, upon),
+            torch.autograd.grad(expected, wide, upon.double()),
+            strict=True,
+        )
+        for ours, theirs in pairs:
+            torch.testing.assert_close(ours.double(), theirs, atol=5e-3, rtol=0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", BY_DEVICE)
+def test_on_a_gpu_a_compiled_pattern_has_one_graph_for_all_lengths(unchecked, name):
+    torch.compiler.reset()
+    attention = BY_DEVICE[name](20, 16, True)
+    compiled = torch.compile(attention, fullgraph=True)
+    for n in range(100, 110):
+        inputs = sequence(n, n, device="cuda", dtype=torch.float32)
+        torch.testing.assert_close(
+            compiled(*inputs),
+            PatternAttention(attention.rule)(*inputs),
+            atol=1e-3,
+            rtol=0,
+        )

@@ -18,6 +18,7 @@ from companion.attention import (
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    SinkAttention,
     SparseAttention,
     TiledAttention,
     masks,
@@ -39,6 +40,7 @@ BUILD = {
     "local": lambda radius, rate, causal: LocalAttention(radius, causal),
     "atrous": lambda radius, rate, causal: AtrousAttention(rate, causal),
     "sparse": SparseAttention,
+    "sinks": lambda radius, rate, causal: SinkAttention(radius, sinks=rate),
 }
 MAY_ATTEND = {
     "local": lambda radius, rate: lambda i, j: abs(i - j) <= radius,
@@ -46,6 +48,7 @@ MAY_ATTEND = {
     "sparse": lambda radius, rate: (
         lambda i, j: abs(i - j) <= radius or i % rate == j % rate
     ),
+    "sinks": lambda radius, rate: lambda i, j: j <= i and (i - j < radius or j < rate),
 }
 SIZE = 3
 kinds, sizes, lengths = (
@@ -294,7 +297,7 @@ def test_fewer_queries_are_the_last_positions(kind, causal, last):
 
 
 def test_causal_says_so(kind, causal):
-    assert BUILD[kind](2, 3, causal).causal is causal
+    assert BUILD[kind](2, 3, causal).causal is (causal or kind == "sinks")
 
 
 def test_causal_windows_have_no_later_keys_and_a_class_without_a_mask_no_rule():
@@ -426,7 +429,7 @@ def test_autocast_makes_nothing_less_precise(kind, value_size):
 COMPILED = """
 import sys
 import torch
-from companion.attention.sparse import AtrousAttention, LocalAttention, SparseAttention
+from companion.attention import AtrousAttention, LocalAttention, SinkAttention, SparseAttention
 
 device, backend = sys.argv[1:]
 torch.manual_seed(0)
@@ -435,6 +438,7 @@ for attention, mask, value_size in [
     (LocalAttention(20), None, 5),
     (AtrousAttention(7, causal=True), ends.to(device), 5),
     (SparseAttention(20, 7), None, 4),
+    (SinkAttention(20, 7), ends.to(device), 5),
 ]:
     torch.compiler.reset()
     inputs = [torch.randn(2, 150, size, device=device).requires_grad_() for size in (5, 5, value_size)]
@@ -463,44 +467,50 @@ def test_compiled_into_one_graph(device, backend):
 
 LENGTHS = """
 import torch
-from companion.attention.sparse import LocalAttention
+from torch._dynamo.testing import CompileCounterWithBackend
+from companion.attention import AtrousAttention, LocalAttention, SinkAttention, SparseAttention
 
-attention = LocalAttention(2)
-compiled = torch.compile(attention, backend="eager", fullgraph={fullgraph})
-for length in range(5, 15):
-    x = torch.randn(1, length, 4)
-    torch.testing.assert_close(compiled(x, x, x), attention(x, x, x))
+class Foreign(LocalAttention):
+    pass
+
+for attention in [{attentions}]:
+    torch.compiler.reset()
+    graphs = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(attention, backend=graphs, fullgraph=True)
+    for length in range(35, 45):
+        x = torch.randn(2, length, 4, requires_grad=True)
+        mask = torch.arange(length) < torch.tensor([[[length]], [[length - 3]]])
+        found, expected = compiled(x, x, x, mask), attention(x, x, x, mask)
+        torch.testing.assert_close(found, expected)
+        upon = torch.randn_like(found)
+        ours, theirs = (torch.autograd.grad(y, x, upon) for y in (found, expected))
+        torch.testing.assert_close(ours, theirs)
+    assert graphs.frame_count == 2, graphs.frame_count  # of one length, and of any
 """
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize(
-    ("setting", "fullgraph", "fails"),
-    [
-        pytest.param("", False, False, marks=pytest.mark.slow),
-        ("", True, True),
-        pytest.param(
-            "torch._dynamo.config.recompile_limit = 16",
-            True,
-            False,
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_a_graph_is_for_one_length_and_there_are_eight(setting, fullgraph, fails):
-    """As the docstring says: then uncompiled, or an error, or as many as one sets."""
-    program = LENGTHS.format(fullgraph=fullgraph).replace(
-        "compiled =", f"import torch._dynamo\n{setting}\ncompiled ="
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
+def compiled_at_ten_lengths(attentions):
+    return subprocess.run(
+        [sys.executable, "-c", LENGTHS.format(attentions=attentions)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode != 0) is fails, done.stderr
-    assert ("recompile_limit" in done.stderr) is (fails or not setting)
+
+
+@pytest.mark.compiled
+def test_one_graph_is_for_all_lengths_after_the_first():
+    done = compiled_at_ten_lengths(
+        "LocalAttention(2), AtrousAttention(7), SparseAttention(2, 7), SinkAttention(3, 2)"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+def test_a_graph_of_a_subclass_from_elsewhere_is_for_one_length():
+    assert "recompile_limit" in compiled_at_ten_lengths("Foreign(2)").stderr
 
 
 # Transforms, exports and copies
@@ -703,8 +713,9 @@ def floats(action):
 
 
 def budget(kind, n):
-    """n · (3 · radius + n / rate), or the term of it that the pattern has."""
-    return n * (3 * RADIUS * (kind != "atrous") + n // RATE * (kind != "local"))
+    """n · (3 · radius + n / rate), or the term of it that the pattern has; or n · sinks."""
+    far = {"atrous": n // RATE, "sparse": n // RATE, "sinks": RATE}
+    return n * (3 * RADIUS * (kind != "atrous") + far.get(kind, 0))
 
 
 def test_one_mask_for_all_heads_is_kept_once(kind, causal):

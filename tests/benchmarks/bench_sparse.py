@@ -21,16 +21,19 @@ from attention_course.experiments.record import surroundings
 from attention_course.profiling import peak_memory
 from companion.attention import (
     AtrousAttention,
+    CausalAttention,
     FlexAtrous,
     FlexAttention,
     FlexSparse,
     LocalAttention,
     PatternAttention,
+    SinkAttention,
+    SlidingWindowAttention,
     SparseAttention,
 )
 from companion.attention.masks import dense, local
 
-HEADS, SIZE, RADIUS, RATE, LENGTH = 8, 64, 64, 64, 8192
+HEADS, SIZE, RADIUS, RATE, SINKS, LENGTH = 8, 64, 64, 64, 4, 8192
 GPU = torch.cuda.is_available()
 KIND = (
     {"device": "cuda", "dtype": torch.bfloat16}
@@ -46,6 +49,10 @@ OURS = {
     "local": LocalAttention(RADIUS),
     "atrous": AtrousAttention(RATE),
     "sparse": SparseAttention(RADIUS, RATE),
+}
+CAUSAL = {
+    "window": SlidingWindowAttention(RADIUS + 1),
+    "window and sinks": SinkAttention(RADIUS + 1, SINKS),
 }
 FLEX = {
     "local": FlexAttention(local(RADIUS)),
@@ -184,6 +191,26 @@ def floors() -> None:
         )
 
 
+def causal_floors() -> None:
+    """The same for windows of earlier positions, against PyTorch's causal kernel."""
+    ways = CAUSAL | {"dense": CausalAttention()}
+    for length, goal in [(2048, "at least 4"), (8192, "at least 10")]:
+        race = Race(length)
+        for title, times in [
+            ("forward", race.forward(ways, 5)),
+            ("forward and backward", race.backward(ways, ROUNDS)),
+        ]:
+            for name in CAUSAL:
+                report(
+                    f"a {name} of {RADIUS + 1}, {length:,} positions, {title}, "
+                    f"against dense causal",
+                    times[name],
+                    times["dense"],
+                    "s",
+                    goal if name == "window" else "none",
+                )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="where to write the growth as JSON")
@@ -193,11 +220,14 @@ def main() -> None:
     print(
         f"{HEADS} heads of {SIZE} features in {KIND['dtype']}, radius {RADIUS}, rate {RATE}"
     )
-    for attention in [*OURS.values(), *FLEX.values()]:
+    for attention in [*OURS.values(), *CAUSAL.values(), *FLEX.values()]:
         check(attention)
     if not GPU:
         floors()
+        causal_floors()
     ways = {"dense": flash if GPU else scaled_dot_product_attention} | OURS
+    if GPU:
+        ways |= CAUSAL
     if GPU:
         ways |= {f"FlexAttention {name}": attention for name, attention in FLEX.items()}
         ways["FlexAttention unsorted"] = FlexAttention(OURS["sparse"].rule)

@@ -10,7 +10,6 @@ import sys
 import torch
 from torch.export import Dim, export
 
-from companion.attention import TiledAttention
 from companion.decoding import tensors
 from tests.contracts.subjects import SUBJECTS
 
@@ -27,11 +26,11 @@ def has(module, kind):
 
 
 def compile_for_all_sizes(subject):
-    """Compile once for all sizes; a tiled attention is compiled for each length, as it documents."""
+    """Compile once for all sizes."""
     torch.compiler.reset()
     module = subject.build()
     compiled = torch.compile(module, fullgraph=True, backend="eager")
-    for sizes in SIZES[:1] if has(module, TiledAttention) else SIZES:
+    for sizes in SIZES:
         inputs = subject.inputs(*sizes)
         close(compiled(*inputs), module(*inputs))
 

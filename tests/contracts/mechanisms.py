@@ -23,7 +23,6 @@ PERMUTED = "test_permuting_the_keys_permutes_the_weights"
 SOURCE_SIZE = (
     "test_a_source_of_another_size_than_announced_is_an_error_with_the_numbers"
 )
-COMPILED = "test_compiled_into_one_graph"
 CONTENT = "test_the_score_depends_on_query_and_key"
 QUERY_SIZE = "test_a_query_of_another_size_than_announced_is_an_error_with_the_numbers"
 UNCONDITIONAL = (PERMUTED, SOURCE_SIZE, CONTENT, QUERY_SIZE)
@@ -51,10 +50,10 @@ MECHANISMS = {
     ),
     "mlp": Row(lambda: attention.MLP(11, 13, 17, layers=3), 11, 13),
     "aligned": Row(lambda: attention.AlignedQuestionAttention(11, 17), 11, 11),
-    # Here their patterns hold every key; tests/attention/test_sparse.py has others, and compiles them.
-    "local": Row(lambda: attention.LocalAttention(7), 11, 11, (COMPILED,)),
-    "atrous": Row(lambda: attention.AtrousAttention(1), 11, 11, (COMPILED,)),
-    "sparse": Row(lambda: attention.SparseAttention(1, 1), 11, 11, (COMPILED,)),
+    # Here their patterns hold every key; tests/attention/test_sparse.py has others.
+    "local": Row(lambda: attention.LocalAttention(7), 11, 11),
+    "atrous": Row(lambda: attention.AtrousAttention(1), 11, 11),
+    "sparse": Row(lambda: attention.SparseAttention(1, 1), 11, 11),
     "dense": Row(
         lambda: attention.DenseSynthesizer(11, 7), 11, 13, (PERMUTED, SOURCE_SIZE)
     ),
@@ -92,7 +91,7 @@ MECHANISMS = {
         lambda: attention.Rotary(attention.LocalAttention(7)),
         12,
         12,
-        (PERMUTED, COMPILED),
+        (PERMUTED,),
     ),
     "linear bias": Row(lambda: attention.LinearBias(0.3), 11, 11, (PERMUTED,)),
     "query-key norm": Row(

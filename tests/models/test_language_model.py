@@ -125,6 +125,7 @@ ATTENTIONS = {
     "norm": lambda: QueryKeyNorm(4, Rotary(CausalAttention())),
 }
 BOUNDED = (
+    "local",
     "window",
     "window of one",
     "sinks",

@@ -1,6 +1,6 @@
 """Scaled dot-product attention over groups of tiles: one softmax, of which no scores are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -45,15 +45,9 @@ class MergedAttention(torch.autograd.Function):
         groups: Sequence[Sequence[BiasedTiles]],
     ) -> Float[Tensor, "b q v"]:
         """The contexts of all queries; every group holds each of them once."""
-        (context, lse), *others = (
-            _attend_group(group, query, key, value) for group in groups
-        )
-        for other, other_lse in others:
-            weight = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
-            context.lerp_(other, weight.to(context.dtype))
-            lse = torch.logaddexp(lse, other_lse)
+        context, lse = attend_groups(query, key, value, groups)
         ctx.tiles, biases = zip(*(x for group in groups for x in group), strict=True)
-        ctx.save_for_backward(query, key, value, context, _finite(lse), *biases)
+        ctx.save_for_backward(query, key, value, context, lse, *biases)
         return context
 
     @staticmethod
@@ -61,24 +55,53 @@ class MergedAttention(torch.autograd.Function):
     def backward(
         ctx: Any, gradient: Float[Tensor, "b q v"]
     ) -> tuple[Tensor | None, ...]:
-        """The gradients of all tiles, added at the positions they were cut from."""
+        """The gradients of query, key and value."""
         query, key, value, context, lse, *biases = ctx.saved_tensors
-        totals = tuple(torch.zeros_like(x) for x in (query, key, value))
-        for (queries, keys), bias in zip(ctx.tiles, biases, strict=True):
-            gradients = tile_attention_backward(
-                queries.cut(gradient),
-                queries.cut(context),
-                queries.cut(lse),
-                queries.cut(query),
-                keys.cut(key),
-                keys.cut(value),
-                bias,
-            )
-            for total, cut, part in zip(
-                totals, (queries, keys, keys), gradients, strict=True
-            ):
-                cut.add(total, part)
-        return *totals, None
+        tiles = zip(ctx.tiles, biases, strict=True)
+        inputs = (query, key, value, context, lse)
+        return *attend_groups_backward(gradient, *inputs, tiles), None
+
+
+def attend_groups(
+    query: Tensor, key: Tensor, value: Tensor, groups: Sequence[Sequence[BiasedTiles]]
+) -> tuple[Tensor, Tensor]:
+    """The contexts, and the merged ``lse``, 0 in place of −∞."""
+    (context, lse), *others = (
+        _attend_group(group, query, key, value) for group in groups
+    )
+    for other, other_lse in others:
+        weight = (other_lse - lse).sigmoid().masked_fill(other_lse == -torch.inf, 0)
+        context.lerp_(other, weight.to(context.dtype))
+        lse = torch.logaddexp(lse, other_lse)
+    return context, _finite(lse)
+
+
+def attend_groups_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    context: Tensor,
+    lse: Tensor,
+    tiles: Iterable[BiasedTiles],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of all tiles, added at the positions they were cut from."""
+    totals = torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    for (queries, keys), bias in tiles:
+        gradients = tile_attention_backward(
+            queries.cut(gradient),
+            queries.cut(context),
+            queries.cut(lse),
+            queries.cut(query),
+            keys.cut(key),
+            keys.cut(value),
+            bias,
+        )
+        for total, cut, part in zip(
+            totals, (queries, keys, keys), gradients, strict=True
+        ):
+            cut.add(total, part)
+    return totals
 
 
 def _attend_group(
