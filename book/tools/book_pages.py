@@ -48,6 +48,13 @@ class BookTranslator(HTML5Translator):
             room = f'<img width="{width}" height="{height}" loading="lazy" '
             self.body[-1] = self.body[-1].replace("<img ", room, 1)
 
+    def visit_math_block(self, node: nodes.Element, math_env: str = "") -> None:
+        """Write a formula, and after one that has an address a link to it, as after headings."""
+        try:
+            super().visit_math_block(node, math_env)
+        finally:  # which raises that the node is written
+            self.add_permalink_ref(node, "Link to this equation")
+
     def visit_desc_signature(self, node: nodes.Element) -> None:
         """Note where a signature begins."""
         super().visit_desc_signature(node)

@@ -44,6 +44,7 @@ def test_every_equation_and_figure_has_an_address_of_its_own(name, articles):
     for tag in tags:
         (equation,) = article.xpath(f".//*[@id='eq-{tag.replace('.', '-')}']")
         assert rf"\tag{{{tag}}}" in equation.text
+        assert equation.getnext().get("href") == f"#{equation.get('id')}"
     figures = article.xpath(".//figure[figcaption]")
     assert len(figures) > 3
     for number, figure in enumerate(figures, start=1):
