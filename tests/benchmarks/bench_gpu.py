@@ -1,10 +1,16 @@
-"""Training steps on a GPU: in bfloat16 against float32, and compiled against not.
+"""Everything that needs a GPU, in at most eight minutes: the benches, then the CUDA tests.
 
-bfloat16 is by autocast, as the trainer uses it. float32 is exact, not TF32. All ways
-begin with the same weights; before anything is timed, their logits are compared.
+First training steps: bfloat16, by autocast as the trainer uses it, against float32, which
+is exact and not TF32, and compiled against not. All ways begin with the same weights;
+before anything is timed, their logits are compared. Then the scripts of SCRIPTS, and the
+tests marked ``cuda``, each in a process of its own that is ended when its time is over.
 """
 
 import copy
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import torch
 from measure import in_turn, report, setting
@@ -15,6 +21,11 @@ from attention_course.training import sequence_loss
 from companion.models import ConvS2S, Transformer
 
 WORDS, SENTENCES, LENGTH, ROUNDS = 8000, 64, 128, 15
+SECONDS = 480  # for everything
+TESTS = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "tests"]
+#: Patterns against flash; decoding against transformers; Bahdanau's greedy; local-p.
+SCRIPTS = ["bench_sparse", "bench_generate", "bench_bahdanau", "bench_local"]
+HERE = Path(__file__).resolve().parent
 MODELS = {
     "Transformer, the paper's base": lambda: Transformer(
         WORDS, WORDS, 512, 8, 2048, layers=6, dropout=0.0, pad=0
@@ -67,15 +78,39 @@ def race(name: str, model: nn.Module) -> None:
         report(title, times[ours], times[other], "s", "none")
 
 
+def commands() -> dict[str, list[str]]:
+    """What runs in processes of its own, by name."""
+    scripts = {name: [sys.executable, str(HERE / f"{name}.py")] for name in SCRIPTS}
+    return {"the CUDA tests": TESTS} | scripts
+
+
+def run(name: str, command: list[str], seconds: float) -> None:
+    """Run a command, for so many seconds at most."""
+    print(f"== {name}", flush=True)
+    try:
+        done = subprocess.run(command, cwd=HERE.parents[1], timeout=max(seconds, 0.0))
+    except subprocess.TimeoutExpired:
+        print(f"{name}: out of time")
+    else:
+        print(f"{name}: exit status {done.returncode}")
+
+
 def main() -> None:
     if not torch.cuda.is_available():
-        print("needs an NVIDIA GPU")
+        print("needs an NVIDIA GPU; it would run, beside training steps:")
+        print(*(" ".join(command) for command in commands().values()), sep="\n")
         return
+    end = time.monotonic() + SECONDS
     torch.manual_seed(0)
     print(setting())
     print(f"{SENTENCES} sentences of {LENGTH} words on both sides")
     for name, build in MODELS.items():
         race(name, build().cuda())
+    scripts = commands()
+    tests = scripts.pop("the CUDA tests")
+    for name, command in scripts.items():
+        run(name, command, min(90.0, end - time.monotonic()))
+    run("the CUDA tests", tests, end - time.monotonic())
 
 
 if __name__ == "__main__":
