@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 OURS = '[project]\nname = "attention-companion"\n'
 ANOTHER = '[project]\nname = "mine"\ndependencies = ["attention-companion"]\n'
-ADDRESS = "git+https://example.org/attention"
+ADDRESS = "git+" + "https://example.org/attention"
 OLD, WHEEL = (f"attention_companion-{n}.0.0-py3-none-any.whl" for n in (1, 2))
 
 
