@@ -267,9 +267,12 @@ def check_rule(rule: Any) -> None:
         )
 
 
-def check_batch_first(other: nn.Module, batch_first: bool) -> None:
-    """Refuse a module of PyTorch's whose inputs have the sequence before the batch."""
-    if not batch_first:
+def check_batch_first(other: nn.Module, kind: type) -> None:
+    """Refuse a module of PyTorch's of another kind (TypeError), or with the batch second."""
+    if not isinstance(other, kind):
+        raise TypeError(f"from_torch needs nn.{kind.__name__}, not {_described(other)}")
+    attention: Any = getattr(other, "self_attn", other)
+    if not attention.batch_first:
         raise ValueError(
             f"this {type(other).__name__} is sequence-first, and ours has the batch first: "
             f"give it inputs (batch, length, features) and batch_first=True, on which no "

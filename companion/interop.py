@@ -29,7 +29,8 @@ class TorchMultiheadAttention(nn.Module):
 
     Raises:
         ValueError: PyTorch's module would add keys, or its keys and values have different
-            sizes; in a call, a mask adds numbers other than 0 and −∞.
+            sizes; in a call, a mask adds numbers other than 0 and −∞, or has a shape that
+            PyTorch's module refuses.
 
     Deviation: a query that may attend to no key gets the bias of the last projection,
     where PyTorch's output is NaN.
@@ -95,9 +96,12 @@ class TorchMultiheadAttention(nn.Module):
         batched = query.ndim == 3
         if not batched:
             query, key, value = (x[None] for x in (query, key, value))
+            if key_padding_mask is not None:
+                key_padding_mask = key_padding_mask[None]
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        mask = self._mask(key_padding_mask, attn_mask)
+        sizes = *query.shape[:2], key.shape[1]
+        mask = self._mask(key_padding_mask, attn_mask, *sizes)
         projected = self.inner.project(key, value)
         weights = None
         if need_weights:
@@ -109,16 +113,18 @@ class TorchMultiheadAttention(nn.Module):
             return output[0], None if weights is None else weights[0]
         return output if self.batch_first else output.transpose(0, 1), weights
 
-    def _mask(self, padding: Tensor | None, pairs: Tensor | None) -> Mask:
+    def _mask(
+        self, padding: Tensor | None, pairs: Tensor | None, b: int, q: int, k: int
+    ) -> Mask:
         """Padding ``(b, k)`` and pairs ``(q, k)``, or of each head, as one of our masks."""
         mask = None
         if padding is not None:
-            mask = _visible(padding, "key_padding_mask")
-            mask = mask.view(-1, 1, 1, mask.shape[-1])
+            _check_shape("key_padding_mask", padding, (b, k))
+            mask = _visible(padding, "key_padding_mask")[:, None, None]
         if pairs is not None:
-            visible = _visible(pairs, "attn_mask")
+            _check_shape("attn_mask", pairs, (q, k), (b * self.num_heads, q, k))
             heads = self.num_heads if pairs.ndim == 3 else 1
-            visible = visible.view(-1, heads, *pairs.shape[-2:])
+            visible = _visible(pairs, "attn_mask").view(-1, heads, q, k)
             mask = visible if mask is None else mask & visible
         return mask
 
@@ -144,10 +150,19 @@ class _Foreign(Tensor):
     """A tensor by which PyTorch's fused encoder knows that it cannot compute this layer."""
 
 
+def _check_shape(name: str, mask: Tensor, *shapes: tuple[int, ...]) -> None:
+    """Refuse a mask of a shape that is none of PyTorch's."""
+    if mask.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} needs the shape {wanted}, not {tuple(mask.shape)}")
+
+
 def _visible(mask: Tensor, name: str) -> Bool[Tensor, "..."]:
     """``True`` where a mask of PyTorch's, boolean or added to the scores, masks nothing."""
     if mask.dtype == torch.bool:
         return ~mask
+    if not mask.is_floating_point():
+        raise TypeError(f"{name} must be boolean or floating-point, not {mask.dtype}")
     visible = mask == 0
     sound = (visible | (mask <= torch.finfo(mask.dtype).min)).flatten(1).all(1)
     check_rows(sound, name, mask.shape, "add numbers other than 0 and −∞ to the scores")

@@ -80,7 +80,7 @@ def test_it_equals_pytorchs(options, mask):
         same(ours(*inputs, **call), other(*inputs, **call))
 
 
-@pytest.mark.parametrize("mask", ["none", "padding", "pairs"])
+@pytest.mark.parametrize("mask", [x for x in MASKS if x != "of each head"])
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_one_sequence_without_a_batch_equals_pytorchs(batch_first, mask):
     other = spread(nn.MultiheadAttention(SIZE, HEADS, batch_first=batch_first))
@@ -88,9 +88,40 @@ def test_one_sequence_without_a_batch_equals_pytorchs(batch_first, mask):
     inputs = doubles(QUERIES, SIZE), *(doubles(KEYS, SIZE, seed=x) for x in (1, 2))
     call = dict(MASKS[mask])
     if "key_padding_mask" in call:
-        call["key_padding_mask"] = PADDING[1]
+        call["key_padding_mask"] = call["key_padding_mask"][1]
     for wanted in WANTED:
         same(ours(*inputs, **call, **wanted), other(*inputs, **call, **wanted))
+
+
+def test_one_sequence_with_padding_in_a_layer_of_pytorchs():
+    layer = spread(nn.TransformerEncoderLayer(SIZE, HEADS, batch_first=True)).eval()
+    x, padding = doubles(KEYS, SIZE), PADDING[1]
+    expected = layer(x, src_key_padding_mask=padding)
+    layer.self_attn = TorchMultiheadAttention.from_torch(layer.self_attn)
+    close(layer(x, src_key_padding_mask=padding), expected)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"attn_mask": torch.zeros(HEADS, QUERIES, KEYS).bool()},  # read as of each head
+        {"attn_mask": torch.zeros(2, 2, QUERIES, KEYS).bool()},
+        {"key_padding_mask": torch.zeros(HEADS, 1, KEYS).bool()},
+        {"attn_mask": torch.zeros(QUERIES, KEYS, dtype=torch.uint8)},
+        {"key_padding_mask": torch.zeros(HEADS, KEYS, dtype=torch.long)},
+    ],
+)
+def test_masks_that_pytorch_refuses_are_errors(mask):
+    other = spread(nn.MultiheadAttention(SIZE, HEADS, batch_first=True))
+    ours = TorchMultiheadAttention.from_torch(other)
+    key = doubles(HEADS, KEYS, SIZE)
+    inputs = doubles(HEADS, QUERIES, SIZE), key, key
+    with pytest.raises((AssertionError, RuntimeError)):
+        other(*inputs, **mask)
+    with pytest.raises(
+        (TypeError, ValueError), match=r"mask (needs the shape|must be boolean)"
+    ):
+        ours(*inputs, **mask)
 
 
 def test_it_is_built_and_initialised_as_pytorchs():

@@ -230,10 +230,11 @@ class MultiHeadAttention(nn.Module):
             attention: what each head computes; scaled dot-product attention by default.
 
         Raises:
+            TypeError: it is no ``nn.MultiheadAttention``.
             ValueError: its inputs are sequence-first; its keys and values have different
                 sizes, or it adds keys (``add_bias_kv``, ``add_zero_attn``).
         """
-        check_batch_first(other, other.batch_first)
+        check_batch_first(other, nn.MultiheadAttention)
         if other.kdim != other.vdim or other.bias_k is not None or other.add_zero_attn:
             raise ValueError(
                 f"keys and values must have one size, not {other.kdim} and {other.vdim}, "

@@ -97,8 +97,10 @@ class TransformerEncoderLayer(nn.Module):
 
         Raises:
             ValueError: its inputs are sequence-first.
-            TypeError: its activation is a function other than ReLU and GELU.
+            TypeError: it is another module, or its activation is a function other than
+                ReLU and GELU.
         """
+        check_batch_first(other, nn.TransformerEncoderLayer)
         return _from_torch(cls, other, attention)
 
     def to_torch(self) -> nn.TransformerEncoderLayer:
@@ -237,6 +239,7 @@ class TransformerDecoderLayer(nn.Module):
         cls, other: nn.TransformerDecoderLayer, attention: Attention | None = None
     ) -> Any:
         """The same layer as PyTorch's, as :meth:`TransformerEncoderLayer.from_torch`."""
+        check_batch_first(other, nn.TransformerDecoderLayer)
         ours = _from_torch(cls, other, attention)
         ours.source_attention = MultiHeadAttention.from_torch(other.multihead_attn)
         return ours
@@ -285,7 +288,6 @@ _ACTIVATIONS: dict[Any, type[nn.Module]] = {
 
 def _from_torch(kind: Any, other: Any, attention: Attention | None) -> Any:
     """A layer of a kind with copies of what PyTorch's has, but for attention to a source."""
-    check_batch_first(other, other.self_attn.batch_first)
     activation = other.activation
     if not isinstance(activation, nn.Module):
         if activation not in _ACTIVATIONS:

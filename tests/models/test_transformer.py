@@ -315,6 +315,14 @@ def test_a_converted_layer_may_have_another_attention():
     close(ours(vectors(5)), other(vectors(5), ~near))
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_of_another_kind_is_an_error(kind):
+    another = theirs(LAYERS[kind is LAYERS[0]])
+    with pytest.raises(TypeError, match=rf"from_torch needs nn\.{kind.__name__}, not"):
+        OURS[kind].from_torch(another)
+
+
 @pytest.mark.parametrize("kind", LAYERS)
 def test_layers_that_cannot_be_converted_are_errors(kind):
     with pytest.raises(ValueError, match=f"this {kind.__name__} is sequence-first"):
