@@ -235,7 +235,9 @@ def test_cosine_does_not_depend_on_norms(a, b):
     close(Cosine().score(a * query, b * key), Cosine().score(query, key))
 
 
-@pytest.mark.parametrize("transform", [lambda f: f, torch.func.vmap], ids=["plain", "vmap"])
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, torch.func.vmap], ids=["plain", "vmap"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_cosine_of_norms_whose_squares_over_or_underflow(dtype, transform):
     largest = 3e4 if dtype == torch.float16 else 1e38
