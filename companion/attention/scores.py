@@ -287,7 +287,7 @@ class MLP(Attention):
             query.unsqueeze(-2) + key.unsqueeze(-3)
         )  # (*b, q, k, size)
         for layer in self.hidden:
-            hidden = torch.relu_(layer(hidden))
+            hidden = torch.relu(layer(hidden))
         return precise_matmul(hidden, self.v)
 
 

@@ -13,7 +13,7 @@ from companion._checks import (
     check_sentences,
     check_states,
 )
-from companion._transforms import without_data
+from companion._transforms import functorch_is_active, is_traced, without_data
 
 
 def is_token(tokens: Int[Tensor, "*b"], pad: int | None) -> Bool[Tensor, "*b"]:
@@ -71,9 +71,9 @@ def run_packed(
 ) -> tuple[Float[Tensor, "b k h"], Any]:
     """Run a recurrent network over each sequence without its padding.
 
-    Packing needs the lengths on the CPU, so a GPU is waited for, and PyTorch can neither
-    compile nor export it. Tensors without numbers, on the meta device or fake, are not
-    packed.
+    Packing needs the lengths on the CPU, so a GPU is waited for. PyTorch can neither
+    compile, export nor transform it: a NotImplementedError says so where PyTorch's own
+    error does not. Tensors without numbers, on the meta device or fake, are not packed.
 
     Args:
         rnn: ``nn.GRU``, ``nn.LSTM`` or a network like them, with ``batch_first=True``.
@@ -94,6 +94,13 @@ def run_packed(
     check_states("inputs", inputs, mask)
     if without_data(mask):
         return rnn(inputs)
+    if functorch_is_active() or (
+        is_traced() and not torch.compiler.is_dynamo_compiling()
+    ):
+        raise NotImplementedError(
+            "PyTorch can neither export packed sequences nor transform them by torch.func, "
+            "and a recurrent network that does not pack its inputs would read their padding"
+        )
     mask = mask.cpu()
     check_padding(mask, "the inputs")
     packed = pack_padded_sequence(
