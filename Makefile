@@ -79,7 +79,7 @@ $(READY): requirements.txt pyproject.toml
 
 # Always from nothing: a build that continues an older one shows neither its warnings nor new entries in the menu.
 $(BOOK): $(READY) _config.yml _toc.yml $(wildcard book/*.* book/tools/*.* book/_templates/*) \
-		$(shell find book/_static -type f) $(shell find companion -name '*.py')
+		$(shell find book/_static -type f) $(shell find companion tests/contracts -name '*.py')
 	rm -rf _build/.doctrees _build/html _build/jupyter_execute
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	@touch $@

@@ -3,12 +3,14 @@
 import re
 from itertools import pairwise
 
+import lxml.html
 import pytest
 from playwright.sync_api import Page
 from stamp import repository_url
 
 from tests.book.conftest import MATH_IS_SET, OPEN, PIXEL, boxes
 from tests.conftest import ROOT
+from tests.contracts.subjects import SUBJECTS
 
 PAGES = sorted(path.name for path in ROOT.glob("_build/html/book/*.html"))
 CHAPTERS = [name for name in PAGES if name[0].isdigit()]
@@ -394,3 +396,13 @@ def test_a_chapter_fits_its_screens(name, visit):
 def test_no_formula_of_the_first_page_is_cut_off_on_a_phone(visit):
     formula = visit("index.html", PHONE).locator('mjx-container[display="true"]')
     assert formula.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+
+
+def test_the_tables_of_compatibility_have_every_subject_and_every_refusal(html):
+    page = lxml.html.parse(str(html / "book" / "compatibility.html"))
+    tables = "//div[contains(@class, 'mechanisms') or contains(@class, 'models')]"
+    rows = page.xpath(f"{tables}//tbody/tr")
+    assert len(rows) == len(SUBJECTS)
+    marks = {cell.text_content() for row in rows for cell in row[2:]}
+    letters = page.xpath("//div[contains(@class, 'refusals')]//tbody/tr/td[1]")
+    assert marks == {"✓", *(letter.text_content() for letter in letters)}

@@ -10,6 +10,7 @@ from companion.attention import (
     Additive,
     ALiBi,
     AttentionPooling,
+    CacheRotary,
     Causal,
     CausalAttention,
     CausalLinearAttention,
@@ -20,11 +21,14 @@ from companion.attention import (
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    PerHead,
+    SelfAttention,
     SinkAttention,
     SlidingWindowAttention,
     StraightThroughGumbel,
 )
 from companion.attention.masks import fixed
+from companion.interop import TorchMultiheadAttention
 from companion.layers import NoPositionalEncoding, PreNorm
 from companion.models import (
     ABCNN1,
@@ -37,16 +41,27 @@ from companion.models import (
     CausalTransformerLayer,
     Classifier,
     GRUEncoder,
+    HardCaptioner,
     HierarchicalAttention,
     LanguageModel,
     LlamaLayer,
     PairClassifier,
     SelfAttentionEncoder,
+    Transformer,
     WordEncoder,
 )
 from tests.contracts.mechanisms import MECHANISMS
 from tests.contracts.test_attention import Caller
-from tests.tiny import HIDDEN, MODELS, SOURCE_WORDS, TARGET_WORDS, spread
+from tests.tiny import (
+    HIDDEN,
+    MODELS,
+    SOURCE_WORDS,
+    STATES,
+    TARGET_WORDS,
+    fixed_vector,
+    spread,
+    with_attention,
+)
 
 LONGEST = 7  # some mechanisms have a maximum length
 
@@ -158,9 +173,31 @@ ATTENTIONS = {
     "multi-head, additive": mechanism(
         lambda: MultiHeadAttention(12, 3, Additive(4, 4, 5)), 12, 12
     ),
+    "per head": mechanism(
+        lambda: MultiHeadAttention(12, 2, PerHead(Dot(), CausalAttention())), 12, 12
+    ),
+    "rotary by the cache": mechanism(lambda: CacheRotary(SinkAttention(2, 1)), 12, 12),
+    "self-attention layer": Subject(
+        lambda: SelfAttention(12, 3).double(), lambda b, m, n: (floats(b, n, 12),)
+    ),
+    "nn.MultiheadAttention": Subject(
+        lambda: TorchMultiheadAttention(12, 3, batch_first=True).double(),
+        lambda b, m, n: (floats(b, m, 12), floats(b, n, 12), floats(b, n, 12)),
+    ),
 }
 NETWORKS = {
     **{f"{name} model": translator(build) for name, build in MODELS.items()},
+    "fixed vector model": translator(fixed_vector),
+    "hard captioner model": translator(
+        lambda: with_attention(
+            HardCaptioner, HardAttention(Additive(HIDDEN, STATES, 5))
+        ).eval()
+    ),
+    "transformer of one class": translator(
+        lambda: spread(
+            Transformer(SOURCE_WORDS, TARGET_WORDS, 4, 2, 5, layers=1, dropout=0, pad=0)
+        )
+    ),
     "words": one_text(lambda: Classifier(WordEncoder(11, 6, pad=0), pooling(6), 6, 2)),
     "gru": one_text(lambda: Classifier(GRUEncoder(11, 5, 6, pad=0), pooling(6), 6, 2)),
     "self-attention": one_text(
@@ -186,9 +223,8 @@ NETWORKS = {
     "abcnn-3": pair_classifier(ABCNN3, LONGEST),
 }
 SUBJECTS = ATTENTIONS | NETWORKS
-DATA_DEPENDENT = {
-    "hierarchical"
-}  # shapes inside depend on how many sentences have words
+# Shapes inside depend on how many sentences have words.
+DATA_DEPENDENT = frozenset({"hierarchical"})
 
 
 def pooling(size):
