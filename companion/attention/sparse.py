@@ -165,6 +165,9 @@ class KernelAttention(PatternAttention, ABC):
         """The contexts of queries that are the last positions of the keys, of one dtype."""
 
 
+_OURS: dict[str, Any] = {}  # the classes of this package that compute by tiles
+
+
 class TiledAttention(KernelAttention, ABC):
     """A pattern whose masked scores are not computed: on CUDA by FlexAttention, else by tiles.
 
@@ -184,6 +187,12 @@ class TiledAttention(KernelAttention, ABC):
         TypeError: query, key and value have different dtypes outside autocast.
     """
 
+    def __init_subclass__(cls) -> None:
+        """Note the classes of this package, which a compiled graph builds by name."""
+        super().__init_subclass__()
+        if cls.__module__.startswith("companion."):
+            _OURS[cls.__name__] = cls
+
     @abstractmethod
     def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
         """How to cut the sequence: each allowed pair of positions is in one group's tiles.
@@ -197,17 +206,16 @@ class TiledAttention(KernelAttention, ABC):
         """By FlexAttention on CUDA, by tiles elsewhere."""
         shape = score_shape(query, key, value)
         if uses_flex(query, value):
-            from companion.attention.flex import flex_contexts  # slow to import
+            from companion.attention.kernels.flex import flex_contexts  # slow to import
 
             return flex_contexts(self.parts(), query, key, value, mask)
         flat = [
             x.expand(*shape[:-2], *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous()
             for x in (query, key, value)
         ]
-        ours = type(self).__module__.startswith("companion.")
-        if ours and torch.compiler.is_compiling():
+        name = type(self).__name__
+        if torch.compiler.is_compiling() and _OURS.get(name) is type(self):
             settings = [int(getattr(self, name)) for name in self.settings]
-            name = type(self).__name__
             context, _ = tiled_attention(*flat, mask, shape, name, settings)
         else:
             context = MergedAttention.apply(
@@ -473,9 +481,7 @@ tiled_attention.register_autograd(_backward, setup_context=_save)
 @lru_cache(maxsize=256)
 def _built(name: str, *settings: int) -> TiledAttention:
     """The attention of this package with such a name and settings."""
-    from companion import attention
-
-    return getattr(attention, name)(*settings)
+    return _OURS[name](*settings)
 
 
 def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:

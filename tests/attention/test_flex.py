@@ -28,12 +28,12 @@ from companion.attention import (
     SinkAttention,
     SlidingWindowAttention,
     SparseAttention,
-    flex,
     masks,
     sparse,
 )
-from companion.attention.flex import merge
+from companion.attention.kernels import flex
 from companion.attention.kernels.block_masks import BLOCK, find_blocks
+from companion.attention.kernels.flex import merge
 from tests.conftest import slow_but
 
 pytestmark = pytest.mark.filterwarnings(
