@@ -23,9 +23,8 @@ from companion._transforms import has_numbers, readable
 def check_integers(**numbers: Any) -> None:
     """Refuse what is not an integer (TypeError)."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(
-            number, int | Integral | torch.SymInt
-        ):
+        whole = isinstance(number, int | Integral | torch.SymInt)
+        if not whole or isinstance(number, bool):
             raise TypeError(f"{name} must be an integer, not {number!r}")
 
 
@@ -96,13 +95,10 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Any) -> None:
                     f"one feature, not {tuple(x.shape)}"
                 )
         if key.shape[-2] == 0:
-            raise ValueError(
-                f"nothing to attend to: the key of shape {tuple(key.shape)} has no key"
-            )
+            shape = tuple(key.shape)
+            raise ValueError(f"nothing to attend to: a key of shape {shape} has no key")
         if key.shape[-2] != value.shape[-2]:
-            raise ValueError(
-                f"{key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value"
-            )
+            raise ValueError(f"{key.shape[-2]} keys but {value.shape[-2]} values")
         score_shape(query, key, value)
     if mask is not None:
         check_mask(mask, score_shape(query, key))
@@ -131,10 +127,8 @@ def score_shape(query: Tensor, key: Tensor, *others: Tensor) -> torch.Size:
 def check_same_features(query: Tensor, key: Tensor) -> None:
     """Refuse queries and keys of different numbers of features."""
     if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"query and key must have the same number of features, not {query.shape[-1]} "
-            f"and {key.shape[-1]}"
-        )
+        sizes = f"{query.shape[-1]} and {key.shape[-1]}"
+        raise ValueError(f"query and key need one number of features, not {sizes}")
 
 
 def check_features(name: str, x: Tensor, size: int) -> None:
@@ -146,9 +140,8 @@ def check_features(name: str, x: Tensor, size: int) -> None:
 def check_head_axis(x: Tensor, heads: int | None, name: str = "query") -> None:
     """Refuse queries, or others, without an axis of this many heads."""
     if heads is not None and (x.ndim < 3 or x.shape[-3] != heads):
-        raise ValueError(
-            f"a {name} of shape {tuple(x.shape)} has no axis of {heads} heads"
-        )
+        shape = tuple(x.shape)
+        raise ValueError(f"a {name} of shape {shape} has no axis of {heads} heads")
 
 
 def check_projected(query: Tensor, key: Tensor, heads: int) -> None:
@@ -164,26 +157,14 @@ def check_heads_divide(heads: int, key_value_heads: int) -> None:
     """Refuse what :func:`check_positive` refuses, and key–value heads that do not divide the heads."""
     check_positive(key_value_heads=key_value_heads)
     if heads % key_value_heads:
-        raise ValueError(
-            f"{heads} heads cannot share {key_value_heads} key–value heads evenly"
-        )
-
-
-def check_even_features(name: str, x: Tensor) -> None:
-    """Refuse vectors that cannot be rotated in pairs of dimensions."""
-    if x.shape[-1] % 2:
-        raise ValueError(
-            f"the {name} has {x.shape[-1]} features, but a rotation needs pairs: an even "
-            f"number"
-        )
+        shared = f"{key_value_heads} key–value heads"
+        raise ValueError(f"{heads} heads cannot share {shared} evenly")
 
 
 def check_scores(scores: Tensor, mask: Tensor | None) -> None:
     """Refuse scores of no key, and a mask as :func:`check_mask` does."""
     if scores.shape[-1] == 0:
-        raise ValueError(
-            f"nothing to attend to: scores of shape {tuple(scores.shape)} have no key"
-        )
+        raise ValueError(f"scores of shape {tuple(scores.shape)} have no key")
     if mask is not None:
         check_mask(mask, scores.shape)
 
@@ -213,11 +194,7 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...]) -> None:
     ``(k,)`` for all. A ``(b, k)`` mask with b = q would be read as ``(q, k)``.
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = (
-            f"its dtype is {mask.dtype}"
-            if isinstance(mask, Tensor)
-            else f"it is a {type(mask).__name__}"
-        )
+        found = f"it is a {getattr(mask, 'dtype', type(mask).__name__)}"
         raise TypeError(f"the mask must be a boolean tensor ({_POLARITY}), but {found}")
     axes, rank = mask.ndim, len(shape)
     allowed = axes == rank or 1 <= axes <= min(2, rank)
@@ -334,9 +311,7 @@ def check_independent(
 
 
 def check_causal(attention: nn.Module, owner: str) -> None:
-    """Refuse an attention that may attend to later positions, and a class (TypeError)."""
-    if isinstance(attention, type):
-        raise TypeError(f"{owner} needs an attention, not {_described(attention)}")
+    """Refuse an attention that may attend to later positions."""
     if not getattr(attention, "causal", False):
         raise ValueError(
             f"{owner} needs a causal attention, not {type(attention).__name__}: use "
@@ -410,29 +385,27 @@ def check_positions(
     else:
         check_integers(first=first)
         smallest = largest = first
-    last = largest + embedded.shape[1] - 1
-    if smallest < 0 or (table is not None and last >= table):
-        known = "positions start at 0"
-        if table is not None:
-            known = f"the table has {table}, 0 to {table - 1}"
-        raise ValueError(f"positions {smallest} to {last} were requested, but {known}")
+    _check_table(smallest, largest + embedded.shape[1] - 1, table)
 
 
 def check_table_positions(position: Tensor, length: int) -> None:
     """Refuse positions outside a table; on a GPU or in a graph PyTorch itself does."""
-    low, high = _range(position) or (0, 0)
-    if low < 0 or high >= length:
-        raise ValueError(
-            f"query_position is {low} to {high}, but the table has positions 0 to {length - 1}"
-        )
+    _check_table(*(_range(position) or (0, 0)), length)
+
+
+def _check_table(low: int, high: int, table: int | None) -> None:
+    if low < 0 or (table is not None and high >= table):
+        known = "positions start at 0"
+        if table is not None:
+            known = f"the table has {table}, 0 to {table - 1}"
+        raise ValueError(f"positions {low} to {high} were requested, but {known}")
 
 
 def check_max_length(name: str, length: int, owner: str, longest: int) -> None:
     """Refuse a sequence with more positions than a mechanism has scores for."""
     if length > longest:
-        raise ValueError(
-            f"the {name} has {length} positions, but {owner} has scores for {longest} only"
-        )
+        scores = f"{owner} has scores for {longest} only"
+        raise ValueError(f"the {name} has {length} positions, but {scores}")
 
 
 # Sequences, tokens and images
@@ -442,9 +415,7 @@ def check_sentences(name: str, tokens: Tensor) -> None:
     """Refuse tokens that are not integers (TypeError), one sentence a row."""
     check_integer_tensor(f"the tokens of {name}", tokens)
     if tokens.ndim != 2:
-        raise ValueError(
-            f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
-        )
+        raise ValueError(f"{name} must be (batch, length), not {tuple(tokens.shape)}")
 
 
 def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
@@ -487,32 +458,29 @@ def check_same_position(seen: list[int | Tensor]) -> None:
             counts.update(x.flatten().tolist())
     if len(counts) > 1:
         raise ValueError(
-            f"the states of the layers are after {sorted(counts)} positions: they must be "
-            f"of one text"
+            f"the states of the layers are after {sorted(counts)} positions"
         )
 
 
 def check_states(name: str, states: Tensor, mask: Tensor) -> None:
     """Refuse no states, and a mask that is not boolean (TypeError) or does not fit them."""
+    shape = tuple(states.shape)
     if mask.dtype != torch.bool:
-        raise TypeError(
-            f"the mask of the {name} must be boolean (True = a state to keep), not {mask.dtype}"
-        )
-    if mask.shape != states.shape[:-1]:
-        raise ValueError(
-            f"the {name} of shape {tuple(states.shape)} needs a mask of {tuple(states.shape[:-1])}, "
-            f"not {tuple(mask.shape)}"
-        )
+        wanted = "boolean (True = a state to keep)"
+        raise TypeError(f"the mask of the {name} must be {wanted}, not {mask.dtype}")
+    if mask.shape != shape[:-1]:
+        needed = f"a mask of {shape[:-1]}, not {tuple(mask.shape)}"
+        raise ValueError(f"the {name} of shape {shape} needs {needed}")
     if not mask.shape or not mask.shape[-1]:
-        raise ValueError(f"the {name} of shape {tuple(states.shape)} is empty")
+        raise ValueError(f"the {name} of shape {shape} is empty")
 
 
 def check_source(states: Tensor, mask: Tensor, size: int, name: str = "source") -> None:
     """Refuse states that are not ``(b, k, size)``, and as :func:`check_states` does."""
     if states.ndim != 3 or states.shape[-1] != size:
+        shape = tuple(states.shape)
         raise ValueError(
-            f"the states of the {name} need a shape (b, k, {size}), not "
-            f"{tuple(states.shape)}"
+            f"states of the {name} need a shape (b, k, {size}), not {shape}"
         )
     check_states(name, states, mask)
 
@@ -549,9 +517,8 @@ def check_rows(
 def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
     """Refuse two batches of different sizes, whose rows therefore do not make pairs."""
     if left.shape[0] != right.shape[0]:
-        raise ValueError(
-            f"{left.shape[0]} {first} and {right.shape[0]} {second} do not make pairs"
-        )
+        both = f"{len(left)} {first} and {len(right)} {second}"
+        raise ValueError(f"{both} do not make pairs")
 
 
 # Decoding
@@ -560,37 +527,32 @@ def check_pairs(first: str, left: Tensor, second: str, right: Tensor) -> None:
 def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> None:
     """Refuse a target that :func:`check_sentences` refuses, or without tokens, or of another batch."""
     check_sentences("a target", target)
-    if target.shape[1] == 0:
-        raise ValueError(f"a target of shape {tuple(target.shape)} has no token")
-    if target.shape[0] != hidden.shape[0]:
-        raise ValueError(
-            f"a target of shape {tuple(target.shape)} does not fit {hidden.shape[0]} source sentences"
-        )
+    shape = tuple(target.shape)
+    if shape[1] == 0:
+        raise ValueError(f"a target of shape {shape} has no token")
+    if shape[0] != len(hidden):
+        sentences = f"{len(hidden)} source sentences"
+        raise ValueError(f"a target of shape {shape} does not fit {sentences}")
 
 
 def check_prompts(prompts: Sequence[Tensor]) -> None:
     """Refuse prompts that are not each one row of integers (TypeError), or are empty."""
-    empty = [row for row, tokens in enumerate(prompts) if not tokens.numel()]
-    if empty or not prompts:
-        raise ValueError(
-            f"of {len(prompts)} prompts, those in rows {empty} are empty: give one prompt or "
-            f"more, of one token or more"
-        )
-    for tokens in prompts:
+    if not prompts:
+        raise ValueError("generate needs one prompt or more")
+    for row, tokens in enumerate(prompts):
+        if not tokens.numel():
+            raise ValueError(f"prompt {row} is empty: give one token or more")
         check_integer_tensor("the tokens of a prompt", tokens)
         if tokens.ndim != 1:
-            raise ValueError(
-                f"each prompt is one row of tokens, not of shape {tuple(tokens.shape)}"
-            )
+            shape = tuple(tokens.shape)
+            raise ValueError(f"a prompt is one row of tokens, not of shape {shape}")
 
 
 def check_next(token: Int[Tensor, " b"], held: Float[Tensor, "s ..."]) -> None:
     """Refuse the next tokens if they are not one for each row of a decoder's state."""
     if token.shape != held.shape[:1]:
-        raise ValueError(
-            f"tokens of shape {tuple(token.shape)} do not fit a state of {held.shape[0]} "
-            f"sentences: each needs one token"
-        )
+        shape, state = tuple(token.shape), f"a state of {len(held)} sentences"
+        raise ValueError(f"tokens of shape {shape} do not fit {state}")
 
 
 def check_step(
@@ -600,10 +562,8 @@ def check_step(
     n = len(tokens)
     for name, x in (("logits", logits), ("weights", weights)):
         if x is not None and (x.ndim != 2 or x.shape[0] != n):
-            raise ValueError(
-                f"a step with {n} tokens must return {name} of {n} rows, not of shape "
-                f"{tuple(x.shape)}"
-            )
+            found = tuple(x.shape)
+            raise ValueError(f"a step must return {name} of {n} rows, not {found}")
 
 
 # Losses

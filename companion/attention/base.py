@@ -181,9 +181,8 @@ class Attention(nn.Module, ABC):
         """
         check_keywords(self, others)
         check_inputs(query, key, value, mask)
-        if self._recorded or (
-            self.dropout and self.training and not self.fuses_dropout
-        ):
+        drops = self.dropout and self.training and not self.fuses_dropout
+        if self._recorded or drops:
             return self.attend(query, key, value, mask, query_position)[0]
         return self.compute_context(query, key, value, mask, query_position)
 
@@ -224,9 +223,8 @@ class Attention(nn.Module, ABC):
     ) -> Tensor:
         """The weights, of which some are dropped in training."""
         weights = self.compute_weights(query, key, mask, position)
-        return (
-            dropout(weights, self.dropout, self.training) if self.dropout else weights
-        )
+        p = self.dropout
+        return dropout(weights, p, self.training) if p else weights
 
     def _record(self, weights: Tensor) -> Tensor:
         for found in self._recorded:

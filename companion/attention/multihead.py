@@ -126,9 +126,10 @@ class MultiHeadAttention(nn.Module):
         query_position: Positions = None,
     ) -> Float[Tensor, "*b h q k"]:
         """The attention weights of each head."""
-        others = self._for_heads(query, key, mask, query_position)
-        queries = split_heads(self.W_Q(query), self.heads)
-        return self.attention.weights(queries, repeat_heads(queries, key), *others)
+        queries, key, _, *visible = self._for_heads(
+            query, key, key, mask, query_position
+        )
+        return self.attention.weights(queries, key, *visible)
 
     def attend(
         self,
@@ -139,10 +140,8 @@ class MultiHeadAttention(nn.Module):
         query_position: Positions = None,
     ) -> tuple[Float[Tensor, "*b q s"], Float[Tensor, "*b h q k"]]:
         """The output, and the attention weights of each head."""
-        others = self._for_heads(query, key, mask, query_position)
-        queries = split_heads(self.W_Q(query), self.heads)
-        key, value = repeat_heads(queries, key), repeat_heads(queries, value)
-        context, weights = self.attention.attend(queries, key, value, *others)
+        inputs = self._for_heads(query, key, value, mask, query_position)
+        context, weights = self.attention.attend(*inputs)
         return self.W_O(join_heads(context)), weights
 
     def forward(
@@ -169,10 +168,8 @@ class MultiHeadAttention(nn.Module):
             others: none, as of the attention.
         """
         check_keywords(self, others)
-        visible = self._for_heads(query, key, mask, query_position)
-        queries = split_heads(self.W_Q(query), self.heads)  # (*b, h, q, d)
-        key, value = repeat_heads(queries, key), repeat_heads(queries, value)
-        return self.W_O(join_heads(self.attention(queries, key, value, *visible)))
+        inputs = self._for_heads(query, key, value, mask, query_position)
+        return self.W_O(join_heads(self.attention(*inputs)))
 
     def start(self, source: Float[Tensor, "b n s"]) -> Any:
         """The state of causal decoding before the first position.
@@ -204,16 +201,18 @@ class MultiHeadAttention(nn.Module):
         return show_settings(self, "heads", "key_value_heads")
 
     def _for_heads(
-        self, query: Tensor, key: Tensor, mask: Mask, query_position: Positions
-    ) -> tuple[Mask, Positions]:
-        """Mask and positions with an axis for the heads, unless they broadcast or have one."""
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> tuple[Any, ...]:
+        """What the attention is given: with an axis for the heads, or broadcast to them."""
         check_projected(query, key, self.key_value_heads)
-        if query_position is not None and query_position.ndim > 1:
-            query_position = query_position.unsqueeze(-2)
+        if position is not None and position.ndim > 1:
+            position = position.unsqueeze(-2)
         if isinstance(mask, Tensor) and mask.ndim <= query.ndim:
             check_mask(mask, (*query.shape[:-1], key.shape[-2]))
             mask = mask if mask.ndim < query.ndim else mask.unsqueeze(-3)
-        return mask, query_position
+        queries = split_heads(self.W_Q(query), self.heads)  # (*b, h, q, d)
+        key, value = repeat_heads(queries, key), repeat_heads(queries, value)
+        return queries, key, value, mask, position
 
     @classmethod
     def from_torch(
@@ -241,18 +240,9 @@ class MultiHeadAttention(nn.Module):
                 f"and none may be added: add_bias_kv is {other.bias_k is not None}, "
                 f"add_zero_attn is {other.add_zero_attn}"
             )
-        bias, theirs = other.in_proj_bias is not None, other.out_proj.weight
-        sizes = {"source_size": other.kdim} if other.kdim != other.embed_dim else {}
-        dropout = other.dropout or None
-        ours = cls(
-            other.embed_dim,
-            other.num_heads,
-            attention,
-            **sizes,
-            bias=bias,
-            dropout=dropout,
-        )
-        ours.to(theirs)
+        sizes = other.embed_dim, other.num_heads, attention, other.kdim
+        bias, dropout = other.in_proj_bias is not None, other.dropout or None
+        ours = cls(*sizes, bias=bias, dropout=dropout).to(other.out_proj.weight)
         with torch.no_grad():
             for parameter, theirs in _pairs(ours, other):
                 parameter.copy_(theirs)
@@ -281,16 +271,11 @@ class MultiHeadAttention(nn.Module):
                 f"to_torch needs heads whose keys, and values, have {d_model} features "
                 f"together, not {self.W_K.out_features} and {self.W_V.out_features}"
             )
+        bias = self.W_O.bias is not None
+        options: Any = {"kdim": source_size, "vdim": source_size, "batch_first": True}
         other = nn.MultiheadAttention(
-            d_model,
-            self.heads,
-            inside.dropout,
-            self.W_O.bias is not None,
-            kdim=source_size,
-            vdim=source_size,
-            batch_first=True,
-        )
-        other.to(self.W_O.weight)
+            d_model, self.heads, inside.dropout, bias, **options
+        ).to(self.W_O.weight)
         with torch.no_grad():
             for parameter, theirs in _pairs(self, other):
                 theirs.copy_(parameter)
@@ -308,9 +293,7 @@ class SelfAttention(MultiHeadAttention):
     :class:`~companion.attention.causal.CausalAttention`, and then decodes by ``start``
     and ``extend``.
 
-    Args:
-        d_model, heads, attention, key_value_heads, bias, dropout, scale: as of
-            :class:`MultiHeadAttention`.
+    Its arguments are those of :class:`MultiHeadAttention`, whose source is the same x.
 
     Source: Vaswani et al. 2017, section 3.2.3.
 
@@ -319,26 +302,6 @@ class SelfAttention(MultiHeadAttention):
         >>> attention(torch.randn(1, 5, 8)).shape
         torch.Size([1, 5, 8])
     """
-
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        attention: Attention | None = None,
-        key_value_heads: int | None = None,
-        bias: bool = True,
-        dropout: float | None = None,
-        scale: float | None = None,
-    ):
-        super().__init__(
-            d_model,
-            heads,
-            attention,
-            key_value_heads=key_value_heads,
-            bias=bias,
-            dropout=dropout,
-            scale=scale,
-        )
 
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "*b n s"], mask: Mask = None, **others: Any
@@ -349,12 +312,11 @@ class SelfAttention(MultiHeadAttention):
 
 def _head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
     """The features of one head: ``size``, or its part of ``d_model``."""
-    if size is not None:
-        check_positive(**{name: size})
-        return size
-    if d_model % heads:
+    if size is None and d_model % heads:
         raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")
-    return d_model // heads
+    size = d_model // heads if size is None else size
+    check_positive(**{name: size})
+    return size
 
 
 def split_heads(

@@ -10,7 +10,7 @@ from torch import Tensor
 from companion._checks import (
     check_above_zero,
     check_continues,
-    check_even_features,
+    check_even,
     check_positive,
     check_same_features,
     query_positions,
@@ -48,7 +48,7 @@ def rotate(
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    check_even_features("vector", x)
+    check_even(features=x.shape[-1])
     check_above_zero(base=base)
     return _rotated(x, *_cos_and_sin(x, position, base))
 
@@ -144,7 +144,7 @@ class Rotary(Prepared):
         """The contexts of the next positions; the state has their keys, rotated."""
         check_continues(self, state, query, key, value)
         check_same_features(query, key)
-        check_even_features("query", query)
+        check_even(features=query.shape[-1])
         position = next_positions(query, state.seen)
         turn = _cos_and_sin(query, position, self.base)  # the same for both
         query, key = _rotated(query, *turn), _rotated(key, *turn)

@@ -110,7 +110,8 @@ def beam_search(
         candidates = _extend(alive, logits, asked, length)
         # NaN is sorted to the front and stays there, and its sentence is refused
         ends = (candidates.tokens == eos) | candidates.log_probs.isnan()
-        finished = _score(_first(candidates, width), coverage, length_penalty)
+        most = map_state(lambda x: x[:, :width], candidates)
+        finished = _score(most, coverage, length_penalty)
         ended = _best(_join(ended, _only(finished, ends[:, :width])), width)
         alive = _best(_only(candidates, ~ends), width)
         history.append(_Step(alive.tokens, alive.parents, weights))
@@ -239,10 +240,6 @@ def _take(
     x: Float[Tensor, "b n k"], slots: Int[Tensor, "b m"]
 ) -> Float[Tensor, "b m k"]:
     return x[torch.arange(len(slots), device=slots.device)[:, None], slots]
-
-
-def _first(beam: _Beam, n: int) -> _Beam:
-    return map_state(lambda x: x[:, :n], beam)
 
 
 def _best(beam: _Beam, n: int) -> _Beam:

@@ -174,9 +174,10 @@ def generate(
     device = next(model.parameters()).device
     rows = [torch.as_tensor(prompt, device=device) for prompt in prompts]
     check_prompts(rows)
+    rows = [row.long() for row in rows]
     shared = min(map(len, rows)) - 1
-    state = model.start(torch.stack([row[:shared].long() for row in rows]))
-    given = [row[shared:].long() for row in rows]
+    state = model.start(torch.stack([row[:shared] for row in rows]))
+    given = [row[shared:] for row in rows]
     return _generate(model.step, state, given, length, choose, eos, pad)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from companion._checks import (
     check_batch_first,
     check_causal,
+    check_kind,
     check_same_position,
     check_source,
 )
@@ -54,6 +55,8 @@ class TransformerEncoderLayer(nn.Module):
         torch.Size([2, 5, 8])
     """
 
+    needs_causal = False  #: whether the attention must be causal by itself
+
     def __init__(
         self,
         d_model: int,
@@ -67,8 +70,9 @@ class TransformerEncoderLayer(nn.Module):
     ):
         super().__init__()
         self.d_model = d_model
+        inside = _causal(attention, self) if self.needs_causal else attention
         self.attention = MultiHeadAttention(
-            d_model, heads, attention, key_value_heads=key_value_heads
+            d_model, heads, inside, key_value_heads=key_value_heads
         )
         self.feed_forward: Any = _feed_forward(d_model, d_ff, feed_forward)
         self.attention_residual = residual(d_model, dropout)
@@ -118,7 +122,7 @@ class CausalTransformerLayer(TransformerEncoderLayer):
     """An encoder layer whose attention is causal: the layer of language models.
 
     Args:
-        d_model, heads, d_ff, dropout, residual, options: as in
+        d_model, heads, d_ff, dropout, residual, key_value_heads, feed_forward: as in
             :class:`TransformerEncoderLayer`.
         attention: what each head computes; it must be causal by itself, as
             :class:`~companion.attention.causal.CausalAttention`, the default.
@@ -137,18 +141,7 @@ class CausalTransformerLayer(TransformerEncoderLayer):
         True
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        d_ff: int | None = None,
-        dropout: float = 0.1,
-        attention: Attention | None = None,
-        residual: type[Residual] = PostNorm,
-        **options: Any,
-    ):
-        attention = _causal(attention, self)
-        super().__init__(d_model, heads, d_ff, dropout, attention, residual, **options)
+    needs_causal = True
 
     def extend(
         self, x: Float[Tensor, "b n d"], past: Any
@@ -253,8 +246,8 @@ class TransformerDecoderLayer(nn.Module):
 
 def _causal(attention: Attention | None, layer: nn.Module) -> Attention:
     """The self-attention of a layer that decodes, which must be causal by itself."""
-    if attention is None:
-        return CausalAttention()
+    attention = CausalAttention() if attention is None else attention
+    check_kind(layer, attention, Attention)
     check_causal(attention, type(layer).__name__)
     return attention
 
@@ -386,21 +379,16 @@ class TransformerEncoder(nn.Module):
 
     @classmethod
     def from_torch(
-        cls,
-        other: nn.TransformerEncoder,
-        vocabulary_size: int,
-        dropout: float = 0.1,
-        position: nn.Module | None = None,
-        pad: int | None = None,
+        cls, other: nn.TransformerEncoder, vocabulary_size: int, **options: Any
     ) -> Any:
         """PyTorch's stack of layers and its last norm, behind a new embedding.
 
         Args:
             other: each layer as of :meth:`TransformerEncoderLayer.from_torch`.
-            vocabulary_size, dropout, position, pad: as of this class.
+            vocabulary_size, options: as of this class.
         """
         layers = [TransformerEncoderLayer.from_torch(x) for x in other.layers]
-        ours = cls(vocabulary_size, layers, dropout, position, pad)
+        ours = cls(vocabulary_size, layers, **options)
         ours.norm = nn.Identity() if other.norm is None else deepcopy(other.norm)
         return ours.to(layers[0].attention.W_O.weight).train(other.training)
 

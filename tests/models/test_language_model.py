@@ -383,9 +383,9 @@ def test_what_all_prompts_have_is_read_in_one_pass():
 @pytest.mark.parametrize(
     ("prompts", "error", "message"),
     [
-        ([], ValueError, r"of 0 prompts, those in rows \[\] are empty"),
-        ([[3], [], [4, 5], []], ValueError, r"of 4 prompts, those in rows \[1, 3\]"),
-        (TOKENS[:, :0], ValueError, r"of 2 prompts, those in rows \[0, 1\]"),
+        ([], ValueError, "one prompt or more"),
+        ([[3], [], [4, 5], []], ValueError, "prompt 1 is empty"),
+        (TOKENS[:, :0], ValueError, "prompt 0 is empty"),
         ([3, 4], ValueError, r"one row of tokens, not of shape \(\)"),
         (TOKENS[None], ValueError, r"one row of tokens, not of shape \(2, 7\)"),
         (TOKENS.float(), TypeError, "tokens of a prompt must hold integers"),
