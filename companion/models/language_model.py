@@ -90,6 +90,6 @@ class LanguageModel(nn.Module):
 
     def step(self, token: Int[Tensor, " b"], state: tuple[Any, ...]) -> DecoderStep:
         """The logits after ``token``, computed from the state."""
-        check_next(token, tensors(state)[0])
+        check_next(token, tensors(state[0])[0])  # of the first layer
         logits, state = self.run(token[:, None], state)
         return DecoderStep(logits.squeeze(1), state, None)
