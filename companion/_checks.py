@@ -530,7 +530,7 @@ def check_target(target: Int[Tensor, "b t"], hidden: Float[Tensor, "s ..."]) -> 
     shape = tuple(target.shape)
     if shape[1] == 0:
         raise ValueError(f"a target of shape {shape} has no token")
-    if shape[0] != len(hidden):
+    if shape[0] != hidden.shape[0]:  # len would fix the number in an export
         sentences = f"{len(hidden)} source sentences"
         raise ValueError(f"a target of shape {shape} does not fit {sentences}")
 
