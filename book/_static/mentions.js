@@ -7,7 +7,7 @@ if ("popover" in HTMLElement.prototype) {
   const preview = document.createElement("div");
   preview.className = "mention-preview";
   preview.popover = "manual";
-  document.querySelector(".bd-article").append(preview);
+  (document.querySelector(".bd-article") ?? document.body).append(preview); // the search has no article
 
   let wanted;
   let timer;

@@ -62,7 +62,9 @@ def installed_by(extra):
 def imports(node, extra=None):
     """The libraries that a module imports, and the extra that the error would name."""
     match node:
-        case ast.With(items=[ast.withitem(ast.Call(ast.Name("needs_extra"), [named]))]):
+        case ast.With(
+            items=[ast.withitem(ast.Call(ast.Name("needs_extra"), [named])), *_]
+        ):
             extra = named.value
         case ast.Import(names):
             yield from ((alias.name.split(".")[0], extra) for alias in names)
