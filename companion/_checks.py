@@ -415,7 +415,9 @@ def check_sentences(name: str, tokens: Tensor) -> None:
     """Refuse tokens that are not integers (TypeError), one sentence a row."""
     check_integer_tensor(f"the tokens of {name}", tokens)
     if tokens.ndim != 2:
-        raise ValueError(f"{name} must be (batch, length), not {tuple(tokens.shape)}")
+        raise ValueError(
+            f"{name} needs a shape (batch, length), not {tuple(tokens.shape)}"
+        )
 
 
 def check_tokens(name: str, tokens: Tensor, vocabulary_size: int) -> None:
