@@ -27,6 +27,7 @@ from companion.attention.kernels.merging import (
     MergedAttention,
     attend_groups,
     attend_groups_backward,
+    empty_results,
 )
 from companion.attention.kernels.tiling import (
     TileGroup,
@@ -455,9 +456,7 @@ def tiled_attention_backward(
 
 @tiled_attention.register_fake
 def _(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    wide = torch.promote_types(query.dtype, torch.float32)
-    context = query.new_empty(*query.shape[:-1], value.shape[-1])
-    return context, query.new_empty(*query.shape[:-1], 1, dtype=wide)
+    return empty_results(query, value)
 
 
 @tiled_attention_backward.register_fake

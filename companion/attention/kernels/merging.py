@@ -76,6 +76,13 @@ def attend_groups(
     return context, _finite(lse)
 
 
+def empty_results(query: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for the contexts and the ``lse`` of all queries, the latter in 32 bits at least."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    context = query.new_empty(*query.shape[:-1], value.shape[-1])
+    return context, query.new_empty(*query.shape[:-1], 1, dtype=wide)
+
+
 def attend_groups_backward(
     gradient: Tensor,
     query: Tensor,
@@ -108,9 +115,7 @@ def _attend_group(
     group: Sequence[BiasedTiles], query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The contexts and ``lse`` of one group, at the positions of their queries."""
-    wide = torch.promote_types(query.dtype, torch.float32)
-    context = query.new_empty(*query.shape[:-1], value.shape[-1])
-    lse = query.new_empty(*query.shape[:-1], 1, dtype=wide)
+    context, lse = empty_results(query, value)
     for (queries, keys), bias in group:
         tile_context, tile_lse = tile_attention(
             queries.cut(query), keys.cut(key), keys.cut(value), bias
