@@ -19,9 +19,17 @@ from tests.conftest import ROOT
 BOOK = ROOT / "book"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
 COLUMNS = 88  # of code fit beside the menus in a window of 1280 pixels
+#: A chapter opens with a paragraph in plain language, and one line about time.
 TOP = re.compile(
     r"# (?P<chapter>\d+) .+\n\n"
-    r"> \*.+\?\*\n>\n"
+    r"(?P<opening>[^\n*>].+)\n\n"
+    r"\*(?P<read>\d+) min to read · (?P<run>\d+) min to run · needs (?P<needs>.+)\*"
+    r"(?:\n\n|$)"
+)
+#: The form of the second edition, with a box, until the last chapter has left it.
+BOX = re.compile(
+    r"# (?P<chapter>\d+) .+\n\n"
+    r"> \*(?P<opening>.+\?)\*\n>\n"
     r"> \*\*Result\*\* .*\d.*\.\n>\n"
     r"> \*\*Time\*\* (?P<read>\d+) min to read, (?P<run>\d+) min to run"
     r" · \*\*Needs\*\* (?P<needs>.+)(?:\n\n|$)"
@@ -32,6 +40,8 @@ FOLDS = {
     "Check: ": "hide-cell",
     "Solution": "hide-cell",
     "Drawing: ": "remove-input",
+    "In the package": "hide-cell",
+    "Plot: ": "hide-input",
 }
 DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
 
@@ -141,9 +151,11 @@ def test_captions_are_numbered_and_stand_below_their_figures_as_text(path):
 
 
 @each_notebook
-def test_the_top_has_title_question_result_times_and_needs(path):
-    top = TOP.match(load(path).cells[0].source)
+def test_the_top_has_title_opening_times_and_needs(path):
+    text = load(path).cells[0].source
+    top = TOP.match(text) or BOX.match(text)
     assert top
+    assert len(top["opening"].split()) <= 90
     assert int(top["chapter"]) == int(path.stem[:2])
     for needed in re.findall(r"\]\((.*?)\)", top["needs"]):
         assert needed < path.name
