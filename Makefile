@@ -16,8 +16,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 BOOK   := _build/html/ready
 CODE   := companion tests book
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-	--jaxtyping-packages=companion,attention_course,tests.check_types
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+SHAPES := --jaxtyping-packages=companion,attention_course,tests.check_types
 NBVAL  := --nbval --nbval-current-env
 
 export OMP_NUM_THREADS := 1
@@ -34,16 +34,18 @@ preview: $(READY)
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
 test: lint $(BOOK)
 	@$(BIN)/python book/tools/get_browser.py
-	$(PYTEST) book tests $(NBVAL) -m "not slow"
+	$(PYTEST) book tests $(SHAPES) $(NBVAL) -m "not slow"
 
 quick: lint
-	$(PYTEST) tests --ignore tests/book -m "not slow and not compiled"
+	$(PYTEST) tests --ignore tests/book $(SHAPES) -m "not slow and not compiled"
 
+# The slow graphs without the checks of shapes, some of which PyTorch cannot compile.
 # Finally, the notebooks again, without the processor's vector instructions: what they assert must hold.
 test-all: lint $(BOOK)
 	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
 	@$(BIN)/python book/tools/get_browser.py
-	$(PYTEST) book tests $(NBVAL) --hypothesis-profile=thorough
+	$(PYTEST) book tests $(SHAPES) $(NBVAL) --hypothesis-profile=thorough -m "not (slow and compiled)"
+	$(PYTEST) tests --ignore tests/book -m "slow and compiled"
 	ATEN_CPU_CAPABILITY=default $(PYTEST) book --nbval-lax --nbval-current-env
 
 notebooks: $(READY)
