@@ -40,15 +40,18 @@ if (window.MathJax) {
     }
   };
 
-  // A comma after a formula must not begin a line.
+  // A comma after a formula must not begin a line, and a bracket before it must not end one.
   const keepWithPunctuation = (formula) => {
-    const [marks] = formula.nextSibling?.data?.match(/^[.,;:!?)]+/) ?? [];
-    if (!marks) return;
+    const { previousSibling: before, nextSibling: after } = formula;
+    const [opening = ""] = before?.data?.match(/[([“]+$/) ?? [];
+    const [marks = ""] = after?.data?.match(/^[.,;:!?)\]”]+/) ?? [];
+    if (!opening && !marks) return;
     const unbroken = document.createElement("span");
     unbroken.className = "unbroken";
     formula.replaceWith(unbroken);
-    unbroken.nextSibling.deleteData(0, marks.length);
-    unbroken.append(formula, marks);
+    before?.deleteData?.(before.length - opening.length, opening.length);
+    after?.deleteData?.(0, marks.length);
+    unbroken.append(opening, formula, marks);
   };
 
   const observer = new IntersectionObserver((entries) => {

@@ -387,7 +387,7 @@ def test_no_file_has_an_address_of_its_own():
         repository_url().split("/")[-2:]
     )
     for path in tracked_files():
-        if path.suffix not in {".gif", ".ico", ".png", ".woff"}:
+        if path.suffix not in {".gif", ".ico", ".png", ".woff2"}:
             for address in ADDRESS.findall(path.read_text("utf-8")):
                 mine = address in known or (
                     repository_url() and address.startswith(colab)
