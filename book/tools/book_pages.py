@@ -2,13 +2,12 @@
 
 Drawings stand in the page itself, where they follow its light or dark theme; other pictures are loaded when
 they are near the screen. Folded cells have the names that they have in Colab, from their `#@title`.
-Quotations that are boxes get a class. Each page has a description, also for link previews. The Colab button
-exists only where there is an address to link to. The HTML passes an accessibility check.
+Quotations that are boxes get a class. The Colab button and the pictures of link previews exist only where the
+book has an address. The HTML passes an accessibility check.
 """
 
 import html
 import re
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,10 @@ SIZE_OF_SVG = re.compile(
     r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
 )
 DEFINITION = "Definition."
-TAG = re.compile(r"<[^>]*>")
-PREVIEW = "alignment.png"  # the picture of link previews
-DESCRIBED = 80, 155  # the least and the largest number of letters in a description
+# One the theme has, too; the other is an address only where the site has one.
+SUPERFLUOUS = re.compile(
+    r'<meta (?:name="viewport"|property="og:url" content="(?!https?:))[^>]*>\n?'
+)
 
 
 class BookTranslator(HTML5Translator):
@@ -100,9 +100,14 @@ def depart_folded(translator: HTML5Translator, node: HideCodeCellNode) -> None:
 
 
 def prepare(app: Sphinx, config: Config) -> None:
-    """Add the Colab button if the book has an address; load MathJax in parts, when `math.js` asks for it."""
-    if config.html_theme_options.get("repository_url"):
+    """Add what needs an address if the book has one; load MathJax in parts, when `math.js` asks for it."""
+    repository = config.html_theme_options.get("repository_url", "")
+    if repository:
         config.html_theme_options["launch_buttons"] = {"colab_url": COLAB}
+    config.ogp_site_name = config.html_title
+    if site := site_url(repository):
+        config.ogp_site_url = f"{site}/"
+        config.ogp_social_cards["enable"] = True
     config.mathjax_path = "mathjax/startup.js"
     config.mathjax_options = {"type": "text/plain"}
 
@@ -129,41 +134,14 @@ def correct(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Describe the page, and take back roles that ARIA has withdrawn."""
+    """Take back roles that ARIA has withdrawn, and lines of a page's head that are superfluous."""
     if "body" in context:
         body = context["body"].replace(' role="doc-biblioentry"', "")
         context["body"] = body.replace(
             '<div role="list" class="citation-list">', "<div>"
         )
     if doctree is not None:
-        description = describe(doctree)
-        said = {
-            "title": html.unescape(TAG.sub("", context["title"])),
-            "description": description,
-            "type": "website" if page == app.config.root_doc else "article",
-            "site_name": app.config.html_title,
-        }
-        if site := site_url(app.config.html_theme_options.get("repository_url", "")):
-            said |= {"url": f"{site}/{page}.html", "image": f"{site}/_static/{PREVIEW}"}
-        context["metatags"] += meta("name", "description", description)
-        for name, content in said.items():
-            context["metatags"] += meta("property", f"og:{name}", content)
-
-
-def meta(kind: str, name: str, content: str) -> str:
-    """A line in the head of a page."""
-    return f'\n    <meta {kind}="{name}" content="{html.escape(content)}" />'
-
-
-def describe(doctree: nodes.document) -> str:
-    """The first sentences of a page, cut at a word, without the figures in the box below its title."""
-    least, most = DESCRIBED
-    text = ""
-    for paragraph in doctree.findall(nodes.paragraph):
-        boxed = "at-a-glance" in paragraph.parent.get("classes", ())
-        if len(text) < least and not (boxed and paragraph.parent.index(paragraph)):
-            text = f"{text} {paragraph.astext()}".strip()
-    return textwrap.shorten(text, most, placeholder=" …")
+        context["metatags"] = SUPERFLUOUS.sub("", context["metatags"])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -172,5 +150,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_node(HideCodeCellNode, override=True, html=(visit_folded, depart_folded))
     app.connect("config-inited", prepare)
     app.connect("doctree-read", name_boxes)
-    app.connect("html-page-context", correct)
+    app.connect("html-page-context", correct, priority=900)  # last
     return {"parallel_read_safe": True, "parallel_write_safe": True}

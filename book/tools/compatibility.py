@@ -4,7 +4,8 @@ The argument names a table: ``columns``, ``mechanisms``, ``models`` or ``refusal
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from string import ascii_lowercase
 from types import ModuleType
@@ -18,31 +19,22 @@ from torch import nn
 from companion import attention, models
 
 PUBLIC = {*attention.__all__, *models.__all__, "TorchMultiheadAttention"}
-Cells = Iterable[str]
+Rows = Iterator[Iterable[str]]
 
 
-def columns(tests: ModuleType) -> Iterator[Cells]:
+def columns(tests: ModuleType) -> Rows:
     """What each column says."""
     yield "column", "what works"
     for name, trial in tests.COLUMNS.items():
         yield f"**{name}**", " ".join(trial.__doc__.replace("``", "`").split())
 
 
-def mechanisms(tests: ModuleType) -> Iterator[Cells]:
-    """Name and classes of each mechanism, and its cells."""
-    return rows(tests, "ATTENTIONS")
-
-
-def networks(tests: ModuleType) -> Iterator[Cells]:
-    """The same of each model."""
-    return rows(tests, "NETWORKS")
-
-
-def rows(tests: ModuleType, kind: str) -> Iterator[Cells]:
-    """A row for each subject: a check mark where it works, or the letter of its refusal."""
+def subjects(kind: str, tests: ModuleType) -> Rows:
+    """Name and classes of each, and a check mark where something works, or the letter of its refusal."""
     yield "name", "classes", *tests.COLUMNS
-    subjects = getattr(import_module("tests.contracts.subjects"), kind)
-    for name, subject in subjects.items():
+    for name, subject in getattr(
+        import_module("tests.contracts.subjects"), kind
+    ).items():
         refused = (tests.refusal(column, name) for column in tests.COLUMNS)
         cells = (letter(tests.REFUSALS.index(x)) if x else "✓" for x in refused)
         title = name.removesuffix(" model").replace("_", " ")
@@ -55,7 +47,7 @@ def classes(module: nn.Module) -> str:
     return ", ".join(f"`{name}`" for name in names if name in PUBLIC)
 
 
-def refusals(tests: ModuleType) -> Iterator[Cells]:
+def refusals(tests: ModuleType) -> Rows:
     """The words of each error, and what to do instead."""
     yield "mark", "columns", "error", "why, and what to do"
     for number, refusal in enumerate(tests.REFUSALS):
@@ -68,10 +60,10 @@ def letter(number: int) -> str:
     return f"({ascii_lowercase[number]})"
 
 
-TABLES = {
+TABLES: dict[str, Callable[[ModuleType], Rows]] = {
     "columns": columns,
-    "mechanisms": mechanisms,
-    "models": networks,
+    "mechanisms": partial(subjects, "ATTENTIONS"),
+    "models": partial(subjects, "NETWORKS"),
     "refusals": refusals,
 }
 

@@ -1,6 +1,6 @@
-"""Command: find or install a Chromium for the tests, and a font with Chinese characters for the PDF.
+"""Command: find or install a Chromium for the tests, and print one line.
 
-It prints one line for each and never fails: without a browser, the tests say so themselves.
+It never fails: without a browser, the tests say so themselves.
 """
 
 import os
@@ -20,8 +20,7 @@ NAMES = (
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
 )
 PLAYWRIGHT = [sys.executable, "-m", "playwright", "install", "chromium"]
-DEBIAN = ["apt-get", "-qq", "install", "--yes"]
-FONT = "fonts-noto-cjk"
+DEBIAN = ["apt-get", "-qq", "install", "--yes", "chromium"]
 
 
 def chromium() -> str:
@@ -42,21 +41,6 @@ def chromium() -> str:
     )
 
 
-def chinese_font() -> str:
-    """A font that has Chinese characters; systems other than Linux have one.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    if sys.platform != "linux":
-        return "the system's"
-    for path in Path("/usr/share/fonts").rglob("*CJK*.tt?"):
-        return str(path)
-    raise FileNotFoundError(
-        f"no Chinese font: the PDF shows boxes in the glossary; on Debian, apt-get install {FONT}"
-    )
-
-
 def get(find: Callable[[], str], *commands: list[str]) -> None:
     """Print where something is; if it is missing, try the commands one after another to install it."""
     for command in (*commands, None):
@@ -72,5 +56,4 @@ def get(find: Callable[[], str], *commands: list[str]) -> None:
 
 if __name__ == "__main__":
     debian = [] if os.name == "nt" or os.geteuid() else [DEBIAN]
-    get(chromium, PLAYWRIGHT, *([*one, "chromium"] for one in debian))
-    get(chinese_font, *([*one, FONT] for one in debian))
+    get(chromium, PLAYWRIGHT, *debian)

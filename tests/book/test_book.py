@@ -433,18 +433,24 @@ def test_with_an_address_a_chapter_has_a_button_that_opens_it_in_colab(elsewhere
     command = [sys.executable, "-c", build, "build", "."]
     result = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere)
     assert result.returncode == 0, result.stdout + result.stderr
-    for page in elsewhere.glob("_build/html/book/[0-9]*.html"):
+    html = elsewhere / "_build" / "html"
+    for page in html.glob("book/[0-9]*.html"):
         links = set(re.findall(r'href="(https://colab[^"]*)"', page.read_text("utf-8")))
         assert links == {f"{IN_COLAB}{page.stem}.ipynb"}
-        check_preview(page, elsewhere / "_build" / "html")
+    pages = list(html.glob("book/*.html"))
+    assert len({picture_of(page, html) for page in pages}) == len(pages) > 12
 
 
-def check_preview(page, html):
-    """The address of a page, and that of its picture, which is there."""
+def picture_of(page, html):
+    """The picture that is shown with a link to a page, which is addressed, there, and as large as it says."""
     text = page.read_text("utf-8")
-    found = dict(re.findall(r'property="og:(url|image)" content="([^"]*)"', text))
-    assert found["url"] == f"{PUBLISHED}/book/{page.name}"
-    assert (html / found["image"].removeprefix(f"{PUBLISHED}/")).is_file()
+    said = dict(re.findall(r'property="og:([\w:]+)" content="([^"]*)"', text))
+    assert said["url"] == f"{PUBLISHED}/book/{page.name}"
+    path = html / said["image"].removeprefix(f"{PUBLISHED}/")
+    with Image.open(path) as image:
+        size = int(said["image:width"]), int(said["image:height"])
+        assert image.size == size
+    return path
 
 
 @pytest.mark.parametrize(
