@@ -1,6 +1,6 @@
-// Formulas on the screen are typeset at once. The others wait for the reader's first action, and so does MathJax
-// where the screen has no formula: it is larger than the rest of the page.
-if (window.MathJax) {
+// Formulas on the screen are typeset at once, the others after the reader's first action: all take seconds on a
+// phone. MathJax is loaded with the page, which does not wait for it, because a page that is printed loads nothing.
+if (window.MathJax && document.querySelector(".math")) {
   // In milliseconds. A screen reader, or a tab that was opened for later, may cause no event.
   const LONGEST_WAIT = 10_000;
   const waiting = new Set(document.querySelectorAll(".math"));
@@ -9,20 +9,19 @@ if (window.MathJax) {
   let wake = () => {};
 
   // The page names the script with a type that browsers do not execute.
-  const loadMathJax = () =>
-    new Promise((resume) => {
-      MathJax.startup = { pageReady: resume };
-      const script = document.createElement("script");
-      script.src = document.querySelector("script[src*='/mathjax/startup.js']").src;
-      document.head.append(script);
-    });
+  const mathJaxIsLoaded = new Promise((resume) => {
+    MathJax.startup = { pageReady: resume };
+    const script = document.createElement("script");
+    script.src = document.querySelector("script[src*='/mathjax/startup.js']").src;
+    script.fetchPriority = "low";
+    document.head.append(script);
+  });
 
   async function typesetInBatches() {
-    let loaded;
+    await mathJaxIsLoaded;
     while (waiting.size) {
       const batch = [...(onScreen.size || !allWanted ? onScreen : waiting)].slice(0, 3);
       if (batch.length) {
-        await (loaded ??= loadMathJax());
         forget(batch);
         await MathJax.typesetPromise(batch);
         batch.forEach(keepWithPunctuation);
@@ -73,11 +72,14 @@ if (window.MathJax) {
     addEventListener(event, setAllFormulas, { once: true, passive: true });
   }
   addEventListener("load", () => setTimeout(setAllFormulas, LONGEST_WAIT));
-  addEventListener("beforeprint", () => {
+
+  const setAllNow = () => {
     if (!MathJax.typeset) return;
     const rest = [...waiting];
     MathJax.typeset(rest);
     rest.forEach(keepWithPunctuation);
     forget(rest);
-  });
+  };
+  addEventListener("beforeprint", setAllNow);
+  matchMedia("print").addEventListener("change", ({ matches }) => matches && setAllNow());
 }

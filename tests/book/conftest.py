@@ -34,6 +34,7 @@ TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
     document.querySelector('.live-meaning')?.textContent.includes('in training')"""
 
 
+RAW = re.compile(r"\\(?:frac|tag|begin|mathrm|alpha|sqrt|\(|\[)|\$\$")  # of formulas
 PATIENCE = 120_000  # milliseconds that a test waits, however slow the machine is
 PIXEL = 1  # by which a layout may differ: a browser rounds
 

@@ -28,13 +28,13 @@ from pdf import document
 from stamp import COLAB
 
 from companion.visualization import explore_many
+from tests.book.conftest import RAW
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 
 EXERCISES = re.compile(r"\d+ Exercises")  # the title of a section of every chapter
 
-RAW = re.compile(r"\\(?:frac|tag|begin|mathrm|alpha|sqrt|\(|\[)|\$\$")
 SHEET = {
     "width": 178,
     "height": 257,
