@@ -1,7 +1,7 @@
 """Sphinx extension: what every page of the book has beyond Jupyter Book and its theme.
 
-Drawings stand in the page itself, where they follow its light or dark theme; other pictures are loaded when
-they are near the screen. Folded cells have the names that they have in Colab, from their `#@title`.
+Drawings and plots stand in the page itself, in the colours of its theme; other pictures are loaded when they
+are near the screen. Folded cells have the names that they have in Colab, from their `#@title`.
 Quotations that are boxes get a class. The Colab button and the pictures of link previews exist only where the
 book has an address. The HTML passes an accessibility check.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from PIL import Image
+from plots import PLOT, in_page
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.writers.html5 import HTML5Translator
@@ -32,14 +33,17 @@ SUPERFLUOUS = re.compile(
 
 
 class BookTranslator(HTML5Translator):
-    """Pictures with their sizes, drawings in place, and parameters of a function as no list."""
+    """Pictures with their sizes, drawings and plots in place, and parameters of a function as no list."""
 
     def visit_image(self, node: nodes.Element) -> None:
-        """Write a drawing itself; of other pictures the size, so that nothing moves when they are loaded."""
+        """Write a drawing or a plot itself, and of other pictures the size: nothing moves when they come."""
         path = Path(self.builder.srcdir, node["uri"])
         svg = path.read_text("utf-8") if path.suffix == ".svg" else ""
         if drawing := DRAWING.search(svg):
             self.body.append(svg[drawing.start() :].rstrip())
+            return
+        if plot := PLOT.search(svg):
+            self.body.append(in_page(plot, node["alt"]))
             return
         shown = node.attributes.pop("width", None), node.attributes.pop("height", None)
         super().visit_image(node)

@@ -10,6 +10,7 @@ import lxml.html
 import yaml
 from lxml.html import HtmlElement
 from lxml.html.builder import E
+from plots import IN_BOTH
 from stamp import ROOT
 
 from companion.visualization.explorer import PERCENT
@@ -73,6 +74,8 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
         element.drop_tree()
     for drawing in body.xpath(".//svg[@viewbox]"):  # as HTML spells it
         drawing.set("viewBox", drawing.attrib.pop("viewbox"))
+    for styled in body.xpath(".//svg//*[contains(@style, 'light-dark')]"):
+        styled.set("style", IN_BOTH.sub("", f"{styled.get('style')};"))
     for explorer in body.xpath(EXPLORERS):
         flatten(explorer)
     for folded in body.iter("details"):

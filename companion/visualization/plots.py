@@ -117,7 +117,7 @@ def _size(
 def _draw(
     values: np.ndarray, queries: Sequence[str], keys: Sequence[str], ax: Axes
 ) -> None:
-    ax.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    ax.imshow(values, cmap="Blues", vmin=0, vmax=1)
     ax.set_xticks(range(len(keys)), [visible(key) for key in keys], parse_math=False)
     ax.set_yticks(
         range(len(queries)), [visible(query) for query in queries], parse_math=False

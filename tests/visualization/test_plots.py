@@ -607,3 +607,19 @@ def test_names_of_curves_are_wrapped_by_their_width():
         names[1],
         "no\u00a0break  here\ntoo",
     ]
+
+
+def test_in_a_notebook_figures_are_svg_whose_texts_are_texts(monkeypatch):
+    interactiveshell = pytest.importorskip("IPython.core.interactiveshell")
+    shell = interactiveshell.InteractiveShell.instance()
+    monkeypatch.setattr(mpl, "get_backend", lambda **options: "inline")
+    with mpl.rc_context():
+        set_style()
+        written = []
+        for _ in range(2):
+            figure = curves([1, 2], {"a name": [1, 2]}, "x", "y").figure
+            written.append(shell.display_formatter.format(figure)[0])
+    first, second = written
+    assert ">a name</text>" in first["image/svg+xml"]
+    assert "image/png" not in first
+    assert first == second | {"text/plain": first["text/plain"]}
