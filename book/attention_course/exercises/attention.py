@@ -10,75 +10,6 @@ from companion.attention.base import masked_softmax
 from companion.attention.pooling import mean_pooling
 
 
-def _scores(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT / query.shape[-1] ** 0.5
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return _scores(query, key).softmax(-1) @ value
-
-
-ATTEND = Exercise(
-    inputs={
-        "query": normal(2, 3, 7, seed=31),
-        "key": normal(2, 5, 7, seed=32),
-        "value": normal(2, 5, 11, seed=33),
-    },
-    solution=_attend,
-    mistakes={
-        "The scores are not divided by √d.": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
-        "The scores are divided by d; it is √d.": lambda q, k, v: (
-            (q @ k.mT / 7).softmax(-1) @ v
-        ),
-        "The scores are multiplied by √d; they are divided by it.": lambda q, k, v: (
-            (q @ k.mT * 7**0.5).softmax(-1) @ v
-        ),
-        "The scores are divided by √k, the number of keys; d is their dimension.": lambda q, k, v: (
-            (q @ k.mT / 5**0.5).softmax(-1) @ v
-        ),
-        "The scores are divided by √v, the values' dimension; d is that of queries and keys.": (
-            lambda q, k, v: (q @ k.mT / 11**0.5).softmax(-1) @ v
-        ),
-        "The division by √d comes after the softmax; it belongs before.": lambda q, k, v: (
-            (q @ k.mT).softmax(-1) @ v / 7**0.5
-        ),
-        "The softmax runs over the queries; the weights of one query, over the keys, must sum to 1.": (
-            lambda q, k, v: _scores(q, k).softmax(-2) @ v
-        ),
-        "The softmax runs over the batch; it runs over the keys, the last axis.": lambda q, k, v: (
-            _scores(q, k).softmax(0) @ v
-        ),
-        "The softmax runs over queries and keys together; it runs over the keys of each query.": (
-            lambda q, k, v: _scores(q, k).flatten(1).softmax(-1).view(2, 3, 5) @ v
-        ),
-        "There is no softmax: the scores themselves are the weights here.": lambda q, k, v: (
-            _scores(q, k) @ v
-        ),
-        "There is a sigmoid instead of the softmax.": lambda q, k, v: (
-            _scores(q, k).sigmoid() @ v
-        ),
-        "These are the scores: the softmax and the average are missing.": lambda q, k, v: (
-            _scores(q, k)
-        ),
-        "These are the weights: the average of the values is missing.": lambda q, k, v: (
-            _scores(q, k).softmax(-1)
-        ),
-        "This is the average of the keys; average the values.": lambda q, k, v: (
-            _scores(q, k).softmax(-1) @ k
-        ),
-        "This selects the value with the highest score: argmax has no gradient to learn from.": (
-            lambda q, k, v: (
-                torch.nn.functional.one_hot(_scores(q, k).argmax(-1), 5).to(v) @ v
-            )
-        ),
-    },
-    hints={
-        "must match|mat1|Expected size": "The scores are (b, q, k): multiply the query, (b, q, d), by the key"
-        " with its last two axes transposed, key.mT."
-    },
-)
-
-
 def _states_and_mask() -> dict[str, Tensor]:
     """Texts of 5, 2 and 0 words, with random states at padding; the second has a gap."""
     mask = torch.tensor([[True] * 5, [True, False, True, False, False], [False] * 5])
@@ -199,10 +130,10 @@ MATCH_SCORES = Exercise(
         "The sum over the features is missing: each pair of words gets one score.": lambda x, y: (
             1 / (1 + _differences(x, y).abs())
         ),
-        "There is a softmax; the scores of (3.5) are not normalised.": lambda x, y: (
+        "There is a softmax; the scores of ABCNN are not normalised.": lambda x, y: (
             1 / (1 + _distances(x, y))
         ).softmax(-1),
-        "The rows are made to sum to 1; the scores of (3.5) are not normalised.": lambda x, y: (
+        "The rows are made to sum to 1; the scores of ABCNN are not normalised.": lambda x, y: (
             torch.nn.functional.normalize(1 / (1 + _distances(x, y)), p=1, dim=-1)
         ),
     },
@@ -391,8 +322,7 @@ MULTI_HEAD = Exercise(
     },
 )
 EXERCISES = {
-    "3.1": ATTEND,
-    "3.2": MEAN_POOL,
+    "3.1": MEAN_POOL,
+    "3.2": MULTI_HEAD,
     "3.3": MATCH_SCORES,
-    "3.4": MULTI_HEAD,
 }
