@@ -50,7 +50,6 @@ _DATA_SETS = {
     "imdb",
     "manual",
     "multi30k",
-    "names",
     "numbers",
     "scenes",
 }
