@@ -1,7 +1,7 @@
 """Sphinx extension: each row of the errata links to the passage of its chapter that shows the error.
 
 The last cell of a row is the title of that passage: a section's, or the bold words with which a paragraph
-starts. The page also gets the place of the filter, `errata.js`.
+starts.
 """
 
 import re
@@ -34,12 +34,11 @@ def plain(title: nodes.Node) -> str:
     return NUMBER.sub("", " ".join(title.astext().split())).strip(MARKS)
 
 
-def finish(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Link the last cell of each row to the passage with that title, and add an element for the filter."""
+def link_rows(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Link the last cell of each row to the passage with that title."""
     if page != PAGE:
         return
-    chapters = list(doctree[0].findall(nodes.section))[1:]
-    for section in chapters:
+    for section in list(doctree[0].findall(nodes.section))[1:]:
         title = section.next_node(nodes.title).astext()
         name = CHAPTER.match(title)
         assert name, f"a section of the errata begins with no chapter: {title}"
@@ -51,12 +50,10 @@ def finish(app: Sphinx, doctree: nodes.document, page: str) -> None:
                 words = nodes.inline("", "", *text.children)
                 target = (PAGE, chapter, anchor, words, name[0])
                 text[:] = [make_refnode(app.builder, *target)]
-    form = nodes.container(classes=["errata-filter"])
-    doctree[0].insert(doctree[0].index(chapters[0]), form)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions above to the build."""
     app.connect("doctree-read", find_passages)
-    app.connect("doctree-resolved", finish)
+    app.connect("doctree-resolved", link_rows)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

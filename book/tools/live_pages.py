@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 LOADED: dict[str, dict[str, Any]] = {
     "live": {"type": "text/plain", "data-late": ""},
     "bench": {"loading_method": "defer"},
-    "errata": {"loading_method": "defer"},
+    "filter": {"loading_method": "defer"},
 }
 #: The files that a class of a picture or place needs, in the order of loading: their folder and names.
 LIVE = {
@@ -22,7 +22,7 @@ LIVE = {
         "bench",
         "picture.css bench.css attention.js state.js drawing.js plane.js bars.js controls.js bench.js",
     ),
-    "errata-filter": ("errata", "errata.js"),
+    "page-filter": ("filter", "filter.js"),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'

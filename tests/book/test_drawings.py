@@ -1,12 +1,14 @@
 """Drawings stand in the pages themselves, in the colours of the page."""
 
 import re
+import xml.etree.ElementTree as ET
 
 import nbformat
 import pytest
 
 from tests.conftest import ROOT
 
+SVG = "{http://www.w3.org/2000/svg}"
 FILLS = "svg => getComputedStyle(svg.querySelector('.fill-paper')).fill"
 
 
@@ -52,3 +54,81 @@ def test_a_drawing_has_the_colours_of_its_page_and_fits_a_phone(html, browser):
             assert box["width"] / box["height"] == pytest.approx(viewed, rel=0.01)
     page.close()
     assert found == {("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 24, 30)")}
+
+
+@pytest.fixture(params=["light", "dark"])
+def chapter(html, browser, request):
+    """A chapter with drawings, in light or dark."""
+    page = browser.new_page(color_scheme=request.param)
+    page.goto((html / "book" / "06_transformer.html").as_uri())
+    yield page
+    page.close()
+
+
+def opacity(button):
+    return button.evaluate("button => getComputedStyle(button).opacity")
+
+
+def test_each_drawing_has_a_button_that_comes_with_the_pointer_or_the_keyboard(chapter):
+    figures = chapter.locator("figure:has(> :is(svg.drawing, svg.plot))")
+    assert figures.count() > 3
+    for figure in figures.all():
+        number = figure.locator("figcaption strong").text_content().removesuffix(".")
+        button = figure.get_by_role("button", name=f"Save as SVG: {number}", exact=True)
+        assert button.count() == 1
+        assert opacity(button) == "0"
+    figures.first.hover()
+    first, second = figures.get_by_role("button").all()[:2]
+    assert (opacity(first), opacity(second)) == ("1", "0")
+    first.focus()
+    chapter.keyboard.press("Shift+Tab")
+    chapter.keyboard.press("Tab")
+    chapter.mouse.move(0, 0)
+    assert opacity(first) == "1"
+    chapter.emulate_media(media="print")
+    assert not first.is_visible()
+
+
+def test_a_saved_drawing_is_whole_and_light_and_says_where_it_is_from(
+    chapter, tmp_path
+):
+    figure = chapter.locator("figure:has(> svg.drawing)").first
+    figure.hover()
+    with chapter.expect_download() as download:
+        figure.get_by_role("button").click()
+    assert download.value.suggested_filename == "figure-6-1.svg"
+    path = tmp_path / "figure.svg"
+    download.value.save_as(path)
+    file = ET.parse(path).getroot()
+    (drawing,) = file.findall(f"{SVG}svg")
+    written = figure.locator("svg.drawing").evaluate("svg => svg.outerHTML")
+    assert [x.tag for x in drawing.iter()] == [x.tag for x in with_names(written)]
+    (credit,) = file.findall(f"{SVG}text")
+    title = "Attention, from the paper to the page"
+    assert credit.text.startswith(f"Figure 6.1, from “{title}”")
+    chapter.goto(path.as_uri())
+    fills = "fill => getComputedStyle(fill).fill"
+    paper, words = (chapter.locator(part) for part in (".fill-paper", "svg > text"))
+    assert paper.first.evaluate(fills) == "rgb(255, 255, 255)"
+    whole, line = (
+        part.bounding_box() for part in (chapter.locator("svg").first, words.last)
+    )
+    assert whole["x"] <= line["x"]
+    assert line["x"] + line["width"] <= whole["x"] + whole["width"]
+    assert line["y"] + line["height"] <= whole["y"] + whole["height"]
+    below = chapter.locator("svg svg").bounding_box()
+    assert line["y"] >= below["y"] + below["height"]
+
+
+def with_names(written):
+    """The elements of an SVG document as they stand in a page."""
+    return ET.fromstring(written).iter()
+
+
+def test_a_preview_of_a_drawing_has_no_button(chapter):
+    mention = chapter.locator("a.mention[href='#fig-6-1'], a.mention[href^='#fig-']")
+    mention.first.hover()
+    preview = chapter.locator(".mention-preview figure")
+    preview.wait_for()
+    assert preview.locator("svg.drawing, img, svg.plot").count()
+    assert preview.locator("button").count() == 0

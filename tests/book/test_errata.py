@@ -148,5 +148,5 @@ def test_without_scripts_all_rows_are_there_and_no_filter(html, browser):
     page.goto((html / "book" / "errata.html").as_uri())
     rows = page.locator("article tbody tr").all()
     assert all(row.is_visible() for row in rows)
-    assert page.locator(".errata-filter form").count() == 0
+    assert page.locator(".page-filter form").count() == 0
     context.close()

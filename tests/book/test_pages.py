@@ -291,6 +291,23 @@ def test_what_is_pressed_is_large_enough_on_a_phone(name, arrive):
         assert min(box["width"], box["height"]) >= 24 - PIXEL
 
 
+def test_the_way_back_to_the_top_covers_no_text_on_a_phone(arrive):
+    page = arrive("02_bahdanau.html", PHONE)
+    page.evaluate("scrollTo(0, 3000)")
+    page.wait_for_function("scrollY === 3000")
+    page.evaluate("scrollBy(0, -300)")
+    button = page.get_by_role("button", name="Back to top")
+    button.wait_for()
+    (box,) = boxes(button)
+    (bar,) = boxes(page.locator(".bd-header-article"))
+    assert box["bottom"] <= bar["bottom"] + PIXEL
+    assert min(box["width"], box["height"]) >= 24 - PIXEL
+    for other in boxes(page.locator(".bd-header-article button:visible")):
+        assert box["right"] <= other["left"] or other["right"] <= box["left"]
+    button.click()
+    page.wait_for_function("scrollY === 0")
+
+
 ON_PAPER = {"width": 672, "height": 972}  # A4 without its margins
 CUT_OFF = """() => [...document.querySelectorAll('article :is(pre, table, img, svg)')].filter(
     part => part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1
