@@ -103,12 +103,15 @@ def measure(
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
-    models, controls = TRANSLATORS[:2], TRANSLATORS[2:]
-    slow = ["without attention", "additive"]
+    attentive, fixed = "Bahdanau", "without attention"
+    queries = [attentive, *TRANSLATORS[2:]]
     return [
-        *grid(model=models, steps=400, learning_rate=0.01, seed=range(3)),
-        *grid(model=slow, steps=1_600, learning_rate=0.01, seed=range(3)),
+        *grid(model=[attentive, fixed], steps=400, learning_rate=0.02, seed=range(3)),
+        *grid(model=attentive, steps=400, learning_rate=[0.005, 0.04, 0.08], seed=0),
+        *grid(model=fixed, steps=400, learning_rate=[0.005, 0.01, 0.04, 0.08], seed=0),
+        *grid(model=fixed, steps=1_600, learning_rate=0.01, seed=range(3)),
+        *grid(model=fixed, steps=1_600, learning_rate=0.02, seed=0),
+        *grid(model=queries, steps=400, learning_rate=0.01, seed=range(3)),
         *grid(model=COPIERS, steps=400, learning_rate=0.01, seed=range(3)),
-        *grid(model=models, steps=400, learning_rate=[0.005, 0.02], seed=0),
-        *grid(model=controls, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model="additive", steps=1_600, learning_rate=0.01, seed=range(3)),
     ]
