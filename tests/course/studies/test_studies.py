@@ -27,6 +27,8 @@ def test_every_run_measures_the_same(name):
 @pytest.mark.parametrize(
     ("name", "setting", "choices"),
     [
+        ("alignment", {"encoder": "misspelt"}, "'bidirectional', 'words alone'"),
+        ("alignment", {"french": "misspelt"}, "'usual', 'no plural'"),
         ("bahdanau", {"model": "misspelt"}, "'without attention', 'Bahdanau'"),
         ("captioners", {"kind": "misspelt"}, "'soft', 'straight-through'"),
         (
