@@ -33,7 +33,7 @@ preview: $(READY)
 
 # Files in their order, the notebooks first: they take longest, and the workers should end together.
 test: lint $(BOOK)
-	@$(BIN)/python book/tools/get_browser.py
+	@$(BIN)/python book/tools/browser.py
 	$(PYTEST) book tests $(SHAPES) $(NBVAL) -m "not slow"
 
 quick: lint
@@ -43,7 +43,7 @@ quick: lint
 # Finally, the notebooks again, without the processor's vector instructions: what they assert must hold.
 test-all: lint $(BOOK)
 	$(BIN)/python -m pip install --quiet --constraint requirements.txt --editable ".[all]"
-	@$(BIN)/python book/tools/get_browser.py
+	@$(BIN)/python book/tools/browser.py
 	$(PYTEST) book tests $(SHAPES) $(NBVAL) --hypothesis-profile=thorough -m "not (slow and compiled)"
 	$(PYTEST) tests --ignore tests/book -m "slow and compiled"
 	ATEN_CPU_CAPABILITY=default $(PYTEST) book --nbval-lax --nbval-current-env

@@ -1,15 +1,35 @@
-"""Chromium for the other tools: start it, or open the whole book in it as one document without a network."""
+"""Chromium for the other tools: start it, or open the whole book in it as one document without a network.
 
+Also a command, which finds or installs one for the tests. It prints one line, and never fails: they say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from get_browser import chromium
-from pages import Book
 from playwright.sync_api import Browser, Page, sync_playwright
 
+if TYPE_CHECKING:
+    from pages import Book
+
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+)
+PLAYWRIGHT = [sys.executable, "-m", "playwright", "install", "chromium"]
+DEBIAN = ["apt-get", "-qq", "install", "--yes", "chromium"]
 DOCUMENT = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -29,6 +49,24 @@ window.MathJax = {{options: {{
 </body>
 </html>
 """
+
+
+def chromium() -> str:
+    """The path of a Chromium: the system's, or else the one that Playwright has downloaded.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    with sync_playwright() as playwright:
+        if Path(path := playwright.chromium.executable_path).is_file():
+            return path
+    raise FileNotFoundError(
+        "no Chromium was found: `python book/tools/browser.py` tries to get one;"
+        " on Debian, apt-get install chromium"
+    )
 
 
 @contextmanager
@@ -65,3 +103,21 @@ def opened(book: Book, style: str, body: str) -> Iterator[Page]:
         page.goto(path.as_uri())
         page.evaluate("() => MathJax.startup.promise.then(() => true)")
         yield page
+
+
+def get(find: Callable[[], str], *commands: list[str]) -> None:
+    """Print where something is; if it is missing, try the commands one after another to install it."""
+    for command in (*commands, None):
+        try:
+            print(f"found {find()}")
+            return
+        except FileNotFoundError as error:
+            missing = error
+        if command and shutil.which(command[0]):
+            subprocess.run(command)
+    print(missing)
+
+
+if __name__ == "__main__":
+    debian = [] if os.name == "nt" or os.geteuid() else [DEBIAN]
+    get(chromium, PLAYWRIGHT, *debian)

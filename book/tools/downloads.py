@@ -20,14 +20,8 @@ NOTEBOOKS = f"{NAME}-notebooks"
 USES = {
     f"{NAME}.pdf": ("PDF", "to print, or to read without a browser"),
     f"{NAME}.epub": ("ePub", "for a reader of electronic books"),
-    f"{NAME}.zip": (
-        "the pages themselves",
-        "to unpack anywhere, and to open without a network",
-    ),
-    f"{NOTEBOOKS}.zip": (
-        "the notebooks with their package",
-        "to unpack in any Jupyter, and to run",
-    ),
+    f"{NAME}.zip": ("the pages themselves", "to unpack, and open without a network"),
+    f"{NOTEBOOKS}.zip": ("the notebooks with their package", "to run in any Jupyter"),
 }
 PLACE = '<div class="downloads docutils container">'
 

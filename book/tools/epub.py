@@ -1,13 +1,13 @@
 """The book as an ePub: one file a page, formulas as MathML, a table of contents, a cover, and no scripts."""
 
 import re
-import unicodedata
 import uuid
 import zipfile
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from string import ascii_uppercase
 
 import lxml.etree
 from browser import opened
@@ -59,7 +59,10 @@ TO_MATHML = """async formulas => {
 }"""
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
 APPLY, THIN = "\u2061", "0.167em"
-ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT"}
+CAPITALS = {
+    "double-struck": "𝔸𝔹ℂ𝔻𝔼𝔽𝔾ℍ𝕀𝕁𝕂𝕃𝕄ℕ𝕆ℙℚℝ𝕊𝕋𝕌𝕍𝕎𝕏𝕐ℤ",
+    "script": "𝒜ℬ𝒞𝒟ℰℱ𝒢ℋℐ𝒥𝒦ℒℳ𝒩𝒪𝒫𝒬ℛ𝒮𝒯𝒰𝒱𝒲𝒳𝒴𝒵",
+}
 COVER_SIZE = ViewportSize(width=1200, height=1600)
 SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
 INSIDE = {"mathml": b"<math ", "svg": b"<svg "}
@@ -74,9 +77,7 @@ TYPES = {
 def write_epub(html: Path, path: Path) -> None:
     """Write the book that is built in the folder ``html`` into the file ``path``."""
     book = read_book(html)
-    relink(
-        book.pages, lambda name, fragment: f"{name}.xhtml#{fragment}".removesuffix("#")
-    )
+    relink(book.pages, lambda name, place: f"{name}.xhtml#{place}".removesuffix("#"))
     formulas = [formula for page in book.pages for formula in page.body.xpath(FORMULAS)]
     with opened(book, stylesheet(book, "cover.css"), cover(book)) as browser:
         written = browser.evaluate(TO_MATHML, [source(formula) for formula in formulas])
@@ -86,14 +87,11 @@ def write_epub(html: Path, path: Path) -> None:
         insert(formula, mathml)
     files = {"cover.png": picture, "style.css": stylesheet(book, "epub.css").encode()}
     files |= images(book)
-    files["cover.xhtml"] = document(
-        book.title, f'<img src="cover.png" alt="{escape(book.title)}"/>'
-    )
+    shown = f'<img src="cover.png" alt="{escape(book.title)}"/>'
+    files["cover.xhtml"] = document(book.title, shown)
     files["contents.xhtml"] = document("Contents", contents(book.pages))
-    files |= {
-        f"{page.name}.xhtml": document(page.title, content(page.body))
-        for page in book.pages
-    }
+    for page in book.pages:
+        files[f"{page.name}.xhtml"] = document(page.title, content(page.body))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
         archive.writestr("META-INF/container.xml", CONTAINER)
@@ -127,18 +125,20 @@ def insert(formula: HtmlElement, mathml: str) -> None:
 
 
 def simplify(math: lxml.etree._Element) -> None:
-    """Replace what only MathJax understands: letters of other alphabets, and the space around functions."""
+    """Replace what only MathJax understands: letters of other alphabets, and the space around functions.
+
+    Raises:
+        ValueError: such a letter is no capital.
+    """
     for element in math.iter():
         for name in list(element.attrib):
             if name.startswith("data-"):
                 del element.attrib[name]
             elif element.get(name) == "thickmathspace":
                 element.set(name, "0.278em")
-        if element.get("mathvariant") in ALPHABETS:
-            alphabet = ALPHABETS[element.attrib.pop("mathvariant")]
-            element.text = "".join(
-                letter(alphabet, character) for character in element.text
-            )
+        if capitals := CAPITALS.get(element.get("mathvariant")):
+            del element.attrib["mathvariant"]
+            element.text = capitals[ascii_uppercase.index(element.text)]
     for apply in [sign for sign in math.iter(f"{MATHML}mo") if sign.text == APPLY]:
         function, argument = apply.getprevious(), apply.getnext()
         before = function.getprevious()
@@ -146,16 +146,6 @@ def simplify(math: lxml.etree._Element) -> None:
             function.addprevious(lxml.etree.Element(f"{MATHML}mspace", width=THIN))
         if argument is not None and argument.tag != f"{MATHML}mo":
             apply.set("rspace", THIN)
-
-
-def letter(alphabet: str, character: str) -> str:
-    """A capital letter in another alphabet; in Unicode some have shorter names than the rest."""
-    for prefix in ("", "MATHEMATICAL "):
-        try:
-            return unicodedata.lookup(f"{prefix}{alphabet} CAPITAL {character}")
-        except KeyError:
-            continue
-    raise ValueError(f"Unicode has no {alphabet.lower()} {character}")
 
 
 def images(book: Book) -> dict[str, bytes]:
@@ -184,11 +174,8 @@ def contents(pages: list[Page]) -> str:
     lines = '<nav epub:type="toc"><h1>Contents</h1><ol>'
     for part, group in groupby(pages, key=lambda page: page.part):
         entries = "".join(map(entry, group))
-        lines += (
-            f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>"
-            if part
-            else entries
-        )
+        whole = f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>"
+        lines += whole if part else entries
     return lines + "</ol></nav>"
 
 
@@ -210,21 +197,16 @@ def package(book: Book, files: dict[str, bytes]) -> str:
         f'<item id="f{number}" href="{name}" {properties(name, files)}/>'
         for number, name in enumerate(names)
     )
-    order = [
-        "cover.xhtml",
-        "contents.xhtml",
-        *(f"{page.name}.xhtml" for page in book.pages),
-    ]
-    spine = "".join(f'<itemref idref="f{names.index(name)}"/>' for name in order)
+    order = ["cover", "contents", *(page.name for page in book.pages)]
+    places = (names.index(f"{name}.xhtml") for name in order)
+    built = (book.html / "index.html").stat().st_mtime
     return PACKAGE.format(
         identifier=uuid.uuid5(uuid.NAMESPACE_OID, book.title),
         title=escape(book.title),
         author=escape(book.author),
-        modified=datetime.fromtimestamp(
-            (book.html / "index.html").stat().st_mtime, UTC
-        ),
+        modified=datetime.fromtimestamp(built, UTC),
         manifest=manifest,
-        spine=spine,
+        spine="".join(f'<itemref idref="f{place}"/>' for place in places),
     )
 
 

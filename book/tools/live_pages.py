@@ -7,11 +7,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 #: How scripts are loaded. Browsers do not execute this type; `late.js` loads what has the attribute.
-LOADED: dict[str, dict[str, Any]] = {
-    "live": {"type": "text/plain", "data-late": ""},
-    "bench": {"loading_method": "defer"},
-    "filter": {"loading_method": "defer"},
-}
+LATE: dict[str, Any] = {"type": "text/plain", "data-late": ""}
+DEFERRED: dict[str, Any] = {"loading_method": "defer"}
 #: The files that a class of a picture or place needs, in the order of loading: their folder and names.
 LIVE = {
     "live-translation": (
@@ -44,7 +41,9 @@ def add_files(
                 if file.endswith(".css"):
                     app.add_css_file(f"{folder}/{file}")
                 else:
-                    app.add_js_file(f"{folder}/{file}", **LOADED[folder])
+                    app.add_js_file(
+                        f"{folder}/{file}", **(LATE if folder == "live" else DEFERRED)
+                    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from time import perf_counter
 
@@ -105,14 +106,19 @@ def merge(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     return merged
 
 
-def make(chapter: Path, output: Path) -> None:
+def make(chapter: Path, output: Path) -> bool:
     """Write the executed notebook of one chapter into the folder ``output``, whole or not at all."""
     started = perf_counter()
-    notebook = execute(read(chapter), chapter.parent)
-    seconds = perf_counter() - started
+    try:
+        notebook = execute(read(chapter), chapter.parent)
+    except (CellExecutionError, ValueError) as failure:
+        said = f"{chapter.name}: nothing written, a cell failed:\n{failure}"
+        print(said, file=sys.stderr)
+        return False
     nbformat.validate(notebook)
     save(notebook, output / f"{chapter.stem}.ipynb")
-    print(f"made {chapter.stem}.ipynb in {seconds:.0f} s", flush=True)
+    print(f"made {chapter.stem}.ipynb in {perf_counter() - started:.0f} s", flush=True)
+    return True
 
 
 def carry(chapter: Path) -> None:
@@ -150,20 +156,8 @@ def main(arguments: list[str] | None = None) -> int:
         stamp()
     options.output.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        tasks = {
-            path: pool.submit(make, path, options.output)
-            for path in chapters(options.names)
-        }
-    failures = {
-        path: failure for path, task in tasks.items() if (failure := task.exception())
-    }
-    for path, failure in failures.items():
-        if not isinstance(failure, CellExecutionError | ValueError):
-            raise failure
-        print(
-            f"{path.name}: nothing written, a cell failed:\n{failure}", file=sys.stderr
-        )
-    return 1 if failures else 0
+        made = pool.map(make, chapters(options.names), repeat(options.output))
+    return 0 if all(made) else 1
 
 
 if __name__ == "__main__":

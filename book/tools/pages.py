@@ -139,18 +139,9 @@ def relink(pages: list[Page], link: Callable[[str, str], str]) -> None:
 def stylesheet(book: Book, name: str) -> str:
     """``pages.css``, the colours of code as on the light web pages, and the file ``name``."""
     code = (book.html / "_static" / "pygments.css").read_text("utf-8").splitlines()
-    colours = [
-        line.removeprefix(LIGHT)
-        for line in code
-        if line.startswith(f"{LIGHT}.highlight ")
-    ]
-    return "\n".join(
-        [
-            (TOOLS / "pages.css").read_text("utf-8"),
-            *colours,
-            (TOOLS / name).read_text("utf-8"),
-        ]
-    )
+    light = (line for line in code if line.startswith(f"{LIGHT}.highlight "))
+    first, last = ((TOOLS / x).read_text("utf-8") for x in ("pages.css", name))
+    return "\n".join([first, *(line.removeprefix(LIGHT) for line in light), last])
 
 
 def cover(book: Book) -> str:

@@ -120,16 +120,10 @@ def short_names(name: str, modules: Collection[str]) -> Iterator[str]:
     parts = name.split(".")
     length = max(n for n in range(len(parts)) if ".".join(parts[:n]) in modules)
     path, inside = parts[:length], parts[length:]
-    yield from suffixes(path, inside)
+    yield from (".".join(path[start:] + inside) for start in range(length))
     package = path[:-1]
     if inside[0] in getattr(import_module(".".join(package)), "__all__", ()):
-        yield from suffixes(package, inside)
-        yield ".".join(inside)
-
-
-def suffixes(path: list[str], inside: list[str]) -> Iterator[str]:
-    """The ends of a module's path, each followed by the name inside the module."""
-    return (".".join(path[start:] + inside) for start in range(len(path)))
+        yield from (".".join(package[start:] + inside) for start in range(length))
 
 
 def is_free(node: nodes.Node) -> bool:

@@ -12,8 +12,6 @@ A directive has the name of its table in `attention_course.experiments.tables`, 
 What is not published is read from the recorded runs. ``results_folder`` sets another folder for them.
 """
 
-from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -21,17 +19,9 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from attention_course.diagrams.bleu import bleu_chart
 from attention_course.experiments.record import read_result
 from attention_course.experiments.recorded import FOLDER
-from attention_course.experiments.tables import (
-    TABLES,
-    Row,
-    beam,
-    finding,
-    provenance,
-    published,
-)
+from attention_course.experiments.tables import TABLES, Row, chart, provenance
 
 
 class Table(SphinxDirective):
@@ -77,27 +67,6 @@ class Table(SphinxDirective):
         for path in paths:
             self.env.note_dependency(str(path))
         return Row(name, tuple(published), tuple(map(read_result, paths)))
-
-
-def chart(rows: Sequence[Row]) -> str:
-    """The BLEU of each row as a figure in HTML."""
-    models = {
-        row.name: {
-            "published": published(row),
-            "ours, greedy": row.bleu("greedy"),
-            f"ours, {beam(rows)}": row.bleu("beam"),
-        }
-        for row in rows
-    }
-    said = f"A chart of BLEU. {finding(rows)} The table has the figures."
-    caption = (
-        f"BLEU on the test set, higher is better. {finding(rows)} A line through a dot is one"
-        " standard deviation over random seeds to each side."
-    )
-    return (
-        f"<figure>{bleu_chart(models, said).svg()}"
-        f"<figcaption><p>{escape(caption)}</p></figcaption></figure>"
-    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

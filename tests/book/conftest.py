@@ -108,7 +108,7 @@ def build_small(tmp_path_factory):
 @pytest.fixture(scope="session")
 def chromium():
     """The path of a Chromium. Without one, its tests are skipped at home and fail where CI is set."""
-    from get_browser import chromium as find
+    from browser import chromium as find
 
     try:
         return find()
@@ -133,6 +133,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if count:
         terminalreporter.write_line(
             f"The book was not tested in a browser: no Chromium was found, and {count} tests were"
-            " skipped. `python book/tools/get_browser.py` tries to get one.",
+            " skipped. `python book/tools/browser.py` tries to get one.",
             red=True,
         )

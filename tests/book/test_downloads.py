@@ -21,7 +21,7 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from browser import launched, opened
 from downloads import write_notebooks
-from epub import entry, letter, write_epub
+from epub import entry, simplify, write_epub
 from lxml.html import fromstring
 from pages import Page, read_book, read_page, relink
 from pdf import document
@@ -540,12 +540,18 @@ def test_links_are_led_to_the_new_places_and_a_page_that_is_missing_is_named():
 
 
 @pytest.mark.parametrize(
-    ("alphabet", "capital", "expected"), [("SCRIPT", "L", "ℒ"), ("SCRIPT", "N", "𝒩")]
+    ("alphabet", "capital", "expected"),
+    [("script", "L", "ℒ"), ("script", "N", "𝒩"), ("double-struck", "R", "ℝ")],
 )
 def test_letters_of_other_alphabets(alphabet, capital, expected):
-    assert letter(alphabet, capital) == expected
-    with pytest.raises(ValueError, match="no script 1"):
-        letter(alphabet, "1")
+    def simple(text):
+        math = fromstring(f'<math><mi mathvariant="{alphabet}">{text}</mi></math>')
+        simplify(math)
+        return math.find("mi")
+
+    assert (simple(capital).text, dict(simple(capital).attrib)) == (expected, {})
+    with pytest.raises(ValueError, match="not found"):
+        simple("1")
 
 
 def test_a_formula_that_mathjax_cannot_read_is_an_error(html, chromium, tmp_path):

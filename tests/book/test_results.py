@@ -15,7 +15,6 @@ import pytest
 import torch
 from epub import content
 from pages import read_page
-from results import chart
 
 from attention_course.experiments.record import (
     RESULT,
@@ -25,7 +24,13 @@ from attention_course.experiments.record import (
 )
 from attention_course.experiments.recorded import FOLDER
 from attention_course.experiments.sentences import packed
-from attention_course.experiments.tables import Row, in_bold, measured, provenance
+from attention_course.experiments.tables import (
+    Row,
+    chart,
+    in_bold,
+    measured,
+    provenance,
+)
 from companion.attention import Additive
 from companion.models import (
     BahdanauDecoder,

@@ -1,4 +1,4 @@
-"""Tables of recorded runs in Markdown, published figures beside ours, and how to repeat each run.
+"""Tables of recorded runs in Markdown and their chart, published figures beside ours; how to repeat each run.
 
 The page *Results* has them. The first row of a table is its head.
 """
@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
+
+from attention_course.diagrams.bleu import bleu_chart
 
 #: The number of training examples of each experiment.
 EXAMPLES = {"multi30k": 29_000, "imdb": 22_500}
@@ -116,6 +118,27 @@ TABLES: dict[str, Callable[[Sequence[Row]], Iterator[Cells]]] = {
     table.__name__: table
     for table in (results, perplexities, trials, epochs, classifiers)
 }
+
+
+def chart(rows: Sequence[Row]) -> str:
+    """The BLEU of each row as a figure in HTML."""
+    models = {
+        row.name: {
+            "published": published(row),
+            "ours, greedy": row.bleu("greedy"),
+            f"ours, {beam(rows)}": row.bleu("beam"),
+        }
+        for row in rows
+    }
+    said = f"A chart of BLEU. {finding(rows)} The table has the figures."
+    caption = (
+        f"BLEU on the test set, higher is better. {finding(rows)} A line through a dot is one"
+        " standard deviation over random seeds to each side."
+    )
+    return (
+        f"<figure>{bleu_chart(models, said).svg()}"
+        f"<figcaption><p>{escape(caption)}</p></figcaption></figure>"
+    )
 
 
 def finding(rows: Sequence[Row]) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 
-from get_browser import get
+from browser import get
 
 
 def python(code):
