@@ -1,4 +1,4 @@
-"""The exercises of chapter 1 on decoding: scores, nucleus sampling, and a step of beam search."""
+"""The exercises of chapter 1 on decoding: scores, and nucleus sampling."""
 
 import torch
 from torch import Tensor
@@ -196,92 +196,5 @@ NUCLEUS = Exercise(
     },
     hints={
         "dtype.*scatter|scatter.*dtype": "scatter needs two tensors of the same dtype: here, two masks.",
-    },
-)
-
-
-def _best(total: Tensor, width: int) -> Tensor:
-    """The elements that are among the greatest, and −inf for the others."""
-    least = total.flatten().topk(width).values[-1]
-    return total.masked_fill(total < least, -torch.inf)
-
-
-def _beam_step(scores: Tensor, log_probs: Tensor, width: int) -> Tensor:
-    return _best(scores[:, None] + log_probs, width)
-
-
-def _where(kept: Tensor, scores: Tensor, log_probs: Tensor) -> Tensor:
-    """The log-probabilities of the extensions that another rule keeps."""
-    return (scores[:, None] + log_probs).masked_fill(kept.isinf(), -torch.inf)
-
-
-def _of_each(scores: Tensor, log_probs: Tensor, width: int) -> Tensor:
-    return torch.stack([_best(row, width) for row in scores[:, None] + log_probs])
-
-
-_LOG_PROBS = torch.tensor(
-    [
-        [2.0, 0.3, -1.1, 1.4, -0.6, 1.7, 0.9],
-        [0.2, -0.9, 4.1, 0.5, -1.7, 0.8, -0.3],
-        [1.1, 2.6, -0.2, 0.7, 0.1, -1.3, 1.9],
-    ],
-    dtype=torch.float64,
-).log_softmax(-1)
-_ALONE = "The extensions are chosen by {} alone: choose them by the sum."
-BEAM_STEP = Exercise(
-    inputs={
-        "scores": torch.tensor([-1.1, -2.9, -1.6], dtype=torch.float64),
-        "log_probs": _LOG_PROBS,
-        "width": 5,
-    },
-    solution=_beam_step,
-    mistakes={
-        "The hypotheses' own scores are not used: add them to the log-probabilities.": lambda s, p, w: (
-            _best(p, w)
-        ),
-        _ALONE.format("the log-probability of their last token"): lambda s, p, w: (
-            _where(_best(p, w), s, p)
-        ),
-        "The kept elements are the tokens' log-probabilities: return the sums.": lambda s, p, w: (
-            p.masked_fill(_beam_step(s, p, w).isinf(), -torch.inf)
-        ),
-        "Log-probabilities are multiplied: the logarithm of a product is a sum.": lambda s, p, w: (
-            _best(s[:, None] * p, w)
-        ),
-        "Probabilities are added to log-probabilities: use log_probs as they are.": lambda s, p, w: (
-            _best(s[:, None] + p.exp(), w)
-        ),
-        "The scores are subtracted: add them.": lambda s, p, w: _best(
-            p - s[:, None], w
-        ),
-        "The least probable extensions are kept: keep the most probable.": lambda s, p, w: (
-            _where(_best(-s[:, None] - p, w), s, p)
-        ),
-        "Each hypothesis keeps its own best extensions: all extensions compete.": _of_each,
-        "Each hypothesis keeps one extension, its best: all extensions compete.": lambda s, p, w: (
-            _of_each(s, p, 1)
-        ),
-        "Each token is kept after one hypothesis, the best: all extensions compete.": lambda s, p, w: (
-            torch.stack([_best(c, 1) for c in (s[:, None] + p).mT]).mT
-        ),
-        "Only the best hypothesis is extended: extend all of them.": lambda s, p, w: (
-            _beam_step(s.masked_fill(s < s.max(), -torch.inf), p, w)
-        ),
-        "One extension too many is kept.": lambda s, p, w: _beam_step(s, p, w + 1),
-        "One extension too few is kept: the last of the best stays.": lambda s, p, w: (
-            _beam_step(s, p, w - 1)
-        ),
-        "The extensions outside the beam are 0, a probability of 1: set them to −inf.": lambda s, p, w: (
-            _beam_step(s, p, w).masked_fill(_beam_step(s, p, w).isinf(), 0)
-        ),
-        "These are probabilities: return their logarithms.": lambda s, p, w: _beam_step(
-            s, p, w
-        ).exp(),
-        "Nothing is removed: keep the best extensions only.": lambda s, p, w: (
-            s[:, None] + p
-        ),
-    },
-    hints={
-        "must match the size|broadcast": "scores needs a second axis: scores[:, None].",
     },
 )

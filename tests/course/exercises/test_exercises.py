@@ -124,12 +124,6 @@ def added_nucleus(logits, top_p):
     return logits + torch.zeros_like(logits).masked_fill(outside, -torch.inf)
 
 
-def sorted_beam_step(scores, log_probs, width):
-    extended = (scores.reshape(-1, 1) + log_probs).reshape(-1)
-    outside = extended.argsort(descending=True)[width:]
-    return extended.index_fill(0, outside, -torch.inf).reshape(log_probs.shape)
-
-
 def loops_penalty(weights, words, weight):
     images = [
         (1 - alpha[m].sum(0)).pow(2).sum()
@@ -281,7 +275,6 @@ RIGHT = {
     "1.2": loss_log_prob,
     "1.3": lambda p, n, a: p / torch.pow(n.float().add(5).div(6), a),
     "1.4": added_nucleus,
-    "1.5": sorted_beam_step,
     "2.1": nan_to_num_softmax,
     "2.2": jacobian_gradient,
     "2.3": lambda w: sum(j * w[..., j] for j in range(w.shape[-1])),
@@ -350,7 +343,6 @@ HINTED = [
     ("1.2", lambda x, y: x.log_softmax(-1).gather(-1, y), 0),
     ("1.2", lambda x, y: functional.cross_entropy(x, y, ignore_index=0), 1),
     ("1.4", lambda x, p: torch.zeros_like(x).scatter(-1, x.argsort(-1), x > p), 0),
-    ("1.5", lambda s, x, w: s + x, 0),
     ("2.2", lambda a, h, g: a * ((h - a[:, None] @ h) * g).sum(-1), 0),
     ("2.3", lambda w: w @ torch.arange(7), 0),
     ("2.3", lambda w: torch.einsum("bqk,k->bq", w, torch.arange(7)), 0),

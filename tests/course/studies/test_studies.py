@@ -30,6 +30,7 @@ def test_every_run_measures_the_same(name):
         ("alignment", {"encoder": "misspelt"}, "'bidirectional', 'words alone'"),
         ("alignment", {"french": "misspelt"}, "'usual', 'no plural'"),
         ("bahdanau", {"model": "misspelt"}, "'without attention', 'Bahdanau'"),
+        ("bottleneck", {"reads": "misspelt"}, "'one vector', 'attention'"),
         ("captioners", {"kind": "misspelt"}, "'soft', 'straight-through'"),
         (
             "cloze",
