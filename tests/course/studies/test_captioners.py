@@ -7,7 +7,12 @@ from attention_course.data import scenes
 from attention_course.studies import captioners, recorded
 from attention_course.tasks import Captioning
 from attention_course.training import recipe
-from companion.attention import Additive, HardAttention, StraightThroughGumbel
+from companion.attention import (
+    Additive,
+    HalfAndHalf,
+    HardAttention,
+    StraightThroughGumbel,
+)
 from companion.models import ImageEncoder
 
 
@@ -60,6 +65,7 @@ def test_a_kind_is_what_its_name_says(monkeypatch, kind):
         "straight-through": StraightThroughGumbel,
         "soft": Additive,
         "equal weights": Additive,
+        "from scratch, half soft": HalfAndHalf,
     }.get(kind, HardAttention)
     assert type(model.attention) is expected
     assert steps == {
@@ -70,6 +76,7 @@ def test_a_kind_is_what_its_name_says(monkeypatch, kind):
     assert weights[-1] == {
         "hard": (0.3, 0.05),
         "from scratch": (0.3, 0.05),
+        "from scratch, half soft": (0.3, 0.05),
         "hard, words alone": (0, 0),
     }.get(kind)
     if kind == "equal weights":

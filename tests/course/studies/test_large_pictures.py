@@ -84,6 +84,28 @@ def test_samples_have_the_probabilities_of_the_scores(method):
     assert expected.max() > 0.05
 
 
+@pytest.mark.parametrize("method", ["top k", "noisy top k"])
+def test_only_noise_lets_top_k_choose_differently(method):
+    torch.manual_seed(0)
+    model, chosen = RegionReader(method, 2), []
+    encode = model.encode
+    model.encode = lambda regions, rows: chosen.append(rows) or encode(regions, rows)
+    regions = pictures("test").regions[:1]
+    with torch.no_grad():
+        for _ in range(20):
+            model(regions)
+        largest = model.scores(regions).topk(2).indices
+    assert all(torch.equal(rows, largest) for rows in chosen) == (method == "top k")
+
+
+def test_the_first_region_alone_gives_the_scores_no_gradient():
+    torch.manual_seed(0)
+    model = RegionReader("top k", 1)
+    model(pictures("test").regions[:5])[0].sum().backward()
+    assert not any(one.grad.any() for one in model.glance.parameters())
+    assert model.encoder[0].weight.grad.any()
+
+
 def test_a_reader_of_thumbnails_sees_nothing_else():
     torch.manual_seed(0)
     model = RegionReader("thumbnail only", 64)
