@@ -11,52 +11,41 @@ _MASK = torch.tensor(
 )
 
 
-def _context(hidden: Tensor, weights: Tensor, value: Tensor, f: Tensor) -> Tensor:
-    return _gate(hidden, f) * _average(weights, value)
+def _leave_one_out(reward: Tensor) -> Tensor:
+    return reward - _others(reward) / (reward.shape[-1] - 1)
 
 
-def _gate(hidden: Tensor, f: Tensor) -> Tensor:
-    return (hidden @ f).sigmoid()[:, None]
+def _others(reward: Tensor) -> Tensor:
+    return reward.sum(-1, keepdim=True) - reward
 
 
-def _average(weights: Tensor, value: Tensor) -> Tensor:
-    return (weights[:, None] @ value).squeeze(1)
-
-
-GATED_CONTEXT = Exercise(
-    inputs={
-        "hidden": normal(2, 3, seed=41),
-        "weights": normal(2, 5, seed=42).softmax(-1),
-        "value": normal(2, 5, 7, seed=43),
-        "f": normal(3, seed=44),
-    },
-    solution=_context,
+LEAVE_ONE_OUT = Exercise(
+    inputs={"reward": -normal(3, 5, seed=41).abs()},
+    solution=_leave_one_out,
     mistakes={
-        "The gate is missing: multiply by σ(f · h).": lambda h, w, a, f: _average(w, a),
-        "The gate has no sigmoid: it must lie between 0 and 1.": lambda h, w, a, f: (
-            (h @ f)[:, None] * _average(w, a)
+        "The baseline contains the sample's own reward: take the mean of the others.": lambda r: (
+            r - r.mean(-1, keepdim=True)
         ),
-        "There is a tanh instead of the sigmoid: a gate lies between 0 and 1.": lambda h, w, a, f: (
-            (h @ f).tanh()[:, None] * _average(w, a)
+        "The sum of the others is divided by k: there are only k − 1 of them.": lambda r: (
+            r - _others(r) / r.shape[-1]
         ),
-        "The gate is 1 − β instead of β.": lambda h, w, a, f: _context(h, w, a, -f),
-        "The sigmoid is applied to each component of h before the sum: β = σ(f · h) is one number.": (
-            lambda h, w, a, f: (h * f).sigmoid().sum(-1, keepdim=True) * _average(w, a)
+        "The sum is divided by k − 1, but it contains the sample's own reward.": lambda r: (
+            r - r.sum(-1, keepdim=True) / (r.shape[-1] - 1)
         ),
-        "This is the gate alone: multiply it by the average Σ α_i a_i.": lambda h, w, a, f: (
-            _gate(h, f)
+        "The baseline is the sum of the others: take their mean.": lambda r: (
+            r - _others(r)
         ),
-        "The values are not weighted: the average is Σ α_i a_i.": lambda h, w, a, f: (
-            _gate(h, f) * a.sum(1)
+        "This is the baseline alone: subtract it from the reward.": lambda r: (
+            _others(r) / (r.shape[-1] - 1)
         ),
-        "The weights are not used: this is the mean of the values.": lambda h, w, a, f: (
-            _gate(h, f) * a.mean(1)
+        "The sign is wrong: it is the reward minus the baseline.": lambda r: (
+            -_leave_one_out(r)
         ),
-        "The weighted values are not summed over the regions.": lambda h, w, a, f: (
-            _gate(h, f)[..., None] * w[..., None] * a
+        "The mean is over the other pictures: it is over the other samples of the picture.": (
+            lambda r: r - (r.sum(0) - r) / (len(r) - 1)
         ),
-        "The softmax is applied twice: the weights are normalised already.": lambda h, w, a, f: (
-            _context(h, w.softmax(-1), a, f)
+        "The mean is over the samples of all pictures: each picture has its own baseline.": (
+            lambda r: r - (r.sum() - r) / (r.numel() - 1)
         ),
     },
 )
@@ -78,7 +67,7 @@ PENALTY = Exercise(
     },
     solution=_penalty,
     mistakes={
-        "It is the mean over the regions: (4.6) has the sum over them, and the mean over the images only.": (
+        "It is the mean over the regions: (4.7) has the sum over them, and the mean over the images only.": (
             lambda a, m, w: w * (1 - _received(a, m)).square().mean()
         ),
         "It is the sum over the images: take their mean.": lambda a, m, w: (
@@ -145,4 +134,4 @@ REWARD_TO_GO = Exercise(
         "The sign is wrong.": lambda r, m: -_to_go(r, m),
     },
 )
-EXERCISES = {"4.1": GATED_CONTEXT, "4.2": PENALTY, "4.3": REWARD_TO_GO}
+EXERCISES = {"4.1": LEAVE_ONE_OUT, "4.2": PENALTY, "4.3": REWARD_TO_GO}
