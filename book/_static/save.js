@@ -14,7 +14,7 @@
 
   // On white paper. Colours that a file has no style sheet for are those without one.
   const withCredit = (drawing, credit) => {
-    const { width, height } = drawing.viewBox.baseVal;
+    const [width, height] = drawing.getAttribute("viewBox").split(" ").slice(2).map(Number);
     const size = Math.min(width / 40, (0.96 * width) / (LETTER * credit.length));
     const line = 2 * size;
     const scale = drawing.getAttribute("width") / width;
