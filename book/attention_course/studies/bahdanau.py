@@ -113,5 +113,6 @@ def settings() -> list[dict[str, Any]]:
         *grid(model=fixed, steps=1_600, learning_rate=0.02, seed=0),
         *grid(model=queries, steps=400, learning_rate=0.01, seed=range(3)),
         *grid(model=COPIERS, steps=400, learning_rate=0.01, seed=range(3)),
+        *grid(model="additive", steps=400, learning_rate=[0.005, 0.02], seed=0),
         *grid(model="additive", steps=1_600, learning_rate=0.01, seed=range(3)),
     ]
