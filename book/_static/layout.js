@@ -30,7 +30,7 @@ if (document.documentElement.classList.contains("in-slices")) {
 // The keyboard reaches what can be scrolled.
 {
   const TABLE = ".pst-scrollable-table-container";
-  const MAY_SCROLL = `pre, .cell_output > .output, ${TABLE}`;
+  const MAY_SCROLL = `pre, figure, .cell_output > .output, ${TABLE}`;
   const canScroll = (part) =>
     part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
   const observer = new ResizeObserver((entries) => {

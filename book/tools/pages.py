@@ -64,7 +64,8 @@ def contents() -> Iterator[tuple[str, str, str | None]]:
     yield "", toc["root"], None
     for part in toc["parts"]:
         for chapter in part["chapters"]:
-            yield part["caption"], chapter["file"], chapter.get("title")
+            for page in [chapter, *chapter.get("sections", ())]:
+                yield part["caption"], page["file"], page.get("title")
 
 
 def read_page(path: Path, title: str | None, part: str) -> Page:

@@ -198,13 +198,15 @@ def test_the_errata_lead_to_the_common_mistakes_of_every_chapter(html):
     assert [link.partition("#")[0] for link in sections] == chapters
 
 
-def test_the_map_leads_to_every_chapter(html):
+def test_the_map_leads_to_every_chapter_and_names_it(html):
     text = (html / "book" / "index.html").read_text("utf-8")
     links = re.findall(
-        r'<a [^>]*href="((\d\d)_[^"]*)"><span[^>]*><strong>(\d+)</strong> ([^<]+)', text
+        r'<a [^>]*href="((\d\d)_[^"]*)"><span[^>]*><strong>(\d+) (\w[^<]+)</strong> ([^<]+)',
+        text,
     )
-    assert {int(number) for *_, number, _ in links} == set(range(1, 13))
-    for address, file, number, words in links:
+    assert {int(number) for _, _, number, _, _ in links} == set(range(1, 13))
+    assert len({name for *_, name, _ in links}) == 12
+    for address, file, number, _, words in links:
         assert int(file) == int(number), address
         assert len(words) > 5
         assert "#" in address

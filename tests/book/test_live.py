@@ -57,6 +57,11 @@ ACCEPTED = {
     "0007": 7,
     "１，９８４": 1984,
     "999,999,999,999": 999_999_999_999,
+    "twenty": 20,
+    "Ninety-seven": 97,
+    "a hundred and five": 105,
+    "one hundred five": 105,
+    "two million, three thousand and one": 2_003_001,
 }
 REFUSED = {
     "": "from 1 to 999,999,999,999",
@@ -66,7 +71,12 @@ REFUSED = {
     "1000000000000": "too large",
     "9" * 100_000: "too large",
     "abc" * 50_000: "not a whole number",
-    "ninety": "not a whole number",
+    "ninety ninety": "not a whole number",
+    "hundred": "not a whole number",
+    "five twenty": "not a whole number",
+    "one thousand thousand": "not a whole number",
+    "zero": "not a whole number",
+    "- and": "not a whole number",
     "-1": "too small",
     "−1,984": "too small",
     "--1": "not a whole number",
@@ -571,7 +581,7 @@ def test_the_whole_part_can_be_used_by_keyboard_alone(live):
         "The weights as a table",
     ):
         assert name in reached
-    assert reached.index("random") < reached.index("deux") < reached.index("Play")
+    assert reached.index("random") < reached.index("Play") < reached.index("deux")
 
 
 def test_pointing_shows_weights_until_the_pointer_leaves(live):
@@ -602,7 +612,8 @@ def press(page, name):
 def test_step_by_step(live):
     press(live, "Step")
     assert (words(live, "fixed"), words(live, "attended")) == (["deux"], ["deux"])
-    assert live.locator(".live-result").is_hidden()
+    assert live.locator(".live-result").is_visible()  # while the words are written
+    assert live.locator(".live-verdict.live-right").is_visible()
     press(live, "Step")
     assert words(live, "attended") == ["deux", "cent"]
     assert live.locator(".live-now").text_content().startswith("“cent” attends to")
@@ -727,6 +738,27 @@ def check_columns(page, width):
     assert edges[-1] <= stage["right"] + PIXEL
     heights = [box["height"] for box in boxes(page.locator(".live-attended li"))]
     assert min(heights) >= 24 - PIXEL  # to be hit with a finger
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 720)])
+def test_the_verdict_and_play_are_on_the_first_screen(visit, width, height):
+    page = visit(viewport={"width": width, "height": height})
+    seen = [
+        page.get_by_role("button", name="Play", exact=True),
+        page.locator(".live-verdict.live-right"),
+        page.locator(".live-verdict.live-wrong"),
+        page.locator(".live-form input"),
+    ]
+    assert all(box["bottom"] <= height for part in seen for box in boxes(part))
+
+
+def test_every_number_is_read_from_its_english_words(live):
+    chosen = [random.Random(0).randrange(1, 10**12) for _ in range(SOME)] + [1, 1000]
+    said = [" ".join(numbers.english_words(number)) for number in chosen]
+    assert (
+        live.evaluate("all => all.map(text => NumberWords.read(text).number)", said)
+        == chosen
+    )
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -121,3 +121,32 @@ def luminance(colour):
     rgb = np.array(mpl.colors.to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+TEXTS = """texts => texts.map(text => [getComputedStyle(text).fill, getComputedStyle(text).fontFamily])"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_texts_of_plots_are_legible_on_their_page(scheme, html, browser):
+    page = browser.new_page(color_scheme=scheme)
+    paper = {"light": "#ffffff", "dark": "#14181e"}[scheme]
+    chapters = [
+        p
+        for p in html.glob("book/[0-9]*.html")
+        if 'class="plot"' in p.read_text("utf-8")
+    ]
+    assert chapters
+    for path in chapters:
+        page.goto(path.as_uri())
+        found = page.locator("svg.plot text:not(:has(tspan))").evaluate_all(TEXTS)
+        assert found
+        for fill, face in found:
+            colour = mpl.colors.to_hex(
+                [int(n) / 255 for n in re.findall(r"\d+", fill)[:3]]
+            )
+            on_cells = (
+                colour == paper
+            )  # white on what is dark, and turned around in the dark
+            assert on_cells or contrast(colour, paper) >= 3, (path.name, fill)
+            assert face.startswith(('"Book Sans"', '"Book Code"'))
+    page.close()

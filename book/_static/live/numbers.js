@@ -109,12 +109,39 @@ const NumberWords = (() => {
     return isNumber && french(total).join(" ") === words.join(" ") ? total : null;
   }
 
+  const ENGLISH_VALUES = new Map([
+    ...ENGLISH.map((word, value) => [word, value]),
+    ...ENGLISH_TENS.map((word, ten) => [word, 10 * ten]),
+  ]);
+  const withoutAnd = (words) => words.filter((word) => word !== "and");
+
+  // The number that English words say, with or without "and" and hyphens, or null.
+  function valueOfEnglish(text) {
+    const words = withoutAnd(text.toLowerCase().split(/[\s,-]+/)).map((word) => (word === "a" ? "one" : word));
+    let total = 0;
+    let group = 0; // the value of the words since the last "thousand", "million" or "billion"
+    for (const word of words) {
+      const power = ENGLISH_GROUPS.indexOf(word);
+      if (power > 0) {
+        total += group * 1000 ** power;
+        group = 0;
+      } else if (word === "hundred") {
+        group *= 100;
+      } else {
+        group += ENGLISH_VALUES.get(word) ?? NaN;
+      }
+    }
+    total += group;
+    const isNumber = total >= 1 && total <= LARGEST;
+    return isNumber && withoutAnd(english(total)).join(" ") === words.join(" ") ? total : null;
+  }
+
   function withCommas(number) {
     return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
   }
 
-  const ACCEPTED = `Please type a whole number from 1 to ${withCommas(LARGEST)} in digits, ` +
-    "with or without commas between the thousands.";
+  const ACCEPTED = `Please type a whole number from 1 to ${withCommas(LARGEST)}, ` +
+    "in digits or in English words.";
 
   // What a reader has typed: { number }, or { problem } in words.
   function read(text) {
@@ -122,8 +149,10 @@ const NumberWords = (() => {
       .replace(/[０-９，]/g, (wide) => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))
       .trim();
     if (typed === "") return { problem: ACCEPTED };
+    const said = typed.length < 200 && valueOfEnglish(typed);
+    if (said) return { number: said };
     if (!/^[-−]?(\d+|\d{1,3}([,\s'’]\d{3})+)$/.test(typed)) {
-      return { problem: `That is not a whole number in digits. ${ACCEPTED}` };
+      return { problem: `That is not a whole number. ${ACCEPTED}` };
     }
     const digits = typed.replace(/\D/g, "").replace(/^0+/, "");
     const isNegative = /^[-−]/.test(typed);

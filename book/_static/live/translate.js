@@ -138,7 +138,7 @@
 
     build() {
       this.input = make("input", {
-        id: `${this.id}-input`, type: "text", inputmode: "numeric", autocomplete: "off",
+        id: `${this.id}-input`, type: "text", autocomplete: "off",
         spellcheck: "false", enterkeyhint: "go", "aria-describedby": `${this.id}-problem`,
       });
       this.input.addEventListener("input", () => this.typed());
@@ -172,8 +172,8 @@
         make("summary", {}, "The weights as a table"));
       this.table.addEventListener("toggle", () => this.fillTable());
       this.shown = make("div", { class: "live-shown" },
-        this.heads, this.meaning, this.stage.root, this.now,
-        make("p", { class: "live-keys" }, KEYS), steps, this.result, this.table);
+        steps, this.heads, this.meaning, this.stage.root, this.now,
+        make("p", { class: "live-keys" }, KEYS), this.result, this.table);
       this.root = make("section", { class: "live", "aria-label": "Live translation" },
         make("p", { class: "live-intro" },
           "English number words are translated into French by two trained models."),
@@ -302,11 +302,6 @@
       this.stage.update(this.written, current, this.newest);
       this.now.textContent = this.sentenceOf(current);
       this.backButton.setAttribute("aria-disabled", String(this.written === 0));
-      const isUnfinished = this.written < this.found.steps;
-      const verdicts = this.heads.querySelectorAll(".live-verdict");
-      for (const verdict of [this.result, this.meaning, ...verdicts]) {
-        verdict.classList.toggle("live-unfinished", isUnfinished);
-      }
     }
 
     sentenceOf(current) {
