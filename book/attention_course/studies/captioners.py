@@ -1,6 +1,6 @@
 """The study of chapter 4 on captions: soft, straight-through and hard attention.
 
-All runs take about twenty-five minutes on one CPU core.
+All runs take about half an hour on one CPU core.
 """
 
 from functools import cache
