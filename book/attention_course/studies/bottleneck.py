@@ -47,7 +47,7 @@ class OneVectorDecoder(BahdanauDecoder):
         embedded = self.embedding(target)
         context = state.memory.value.expand(-1, target.shape[1], -1)
         inputs, first = torch.cat([embedded, context], -1), state.hidden[None]
-        weights = list(self.cell.parameters())
+        weights: list[Tensor] = [*self.cell.parameters()]
         after, _ = torch.gru(
             inputs, first, weights, True, 1, 0.0, self.training, False, True
         )
@@ -66,11 +66,11 @@ NETWORKS = {
 def _task(longest: int) -> TranslationTask:
     """The numbers of the chapter, without longer targets in training and validation."""
     task = french_numbers()
-    short = (
+    training, validation = (
         [pair for pair in pairs if len(pair.target) <= longest]
         for pairs in (task.training_pairs, task.validation_pairs)
     )
-    return TranslationTask(*short, task.test_pairs)
+    return TranslationTask(training, validation, task.test_pairs)
 
 
 def build(reads: str, units: int, seed: int) -> EncoderDecoder:
