@@ -14,6 +14,8 @@ from sphinx.application import Sphinx
 CHAPTER = re.compile(
     r'<a [^>]*href="(?:(?P<folder>(?:book/)?)(?P<name>\w+)\.html|#)"[^>]*>\d+ [^<]*</a>'
 )
+ASIDE = re.compile(r"^\d+ (Exercises|Common mistakes|Summary|Further|What the pap)")
+NAMED = '<summary aria-label="Pages of the package">'
 #: The anchor of a section, its heading, and its text without that of sections inside it.
 Section = tuple[str, str, str]
 
@@ -43,11 +45,11 @@ def sections(doctree: nodes.document) -> list[Section]:
 def place(idea: str, texts: list[Section]) -> str:
     """The anchor of the section about an idea, or nothing if no section mentions it."""
 
-    def rank(section: Section) -> tuple[int, int]:
+    def rank(section: Section) -> tuple[float, int]:
         _, heading, text = (part.lower() for part in section)
-        return heading.count(idea.lower()), text.count(idea.lower())
+        return heading.count(idea.lower()) / len(heading), text.count(idea.lower())
 
-    best = max(texts, key=rank)
+    best = max((s for s in texts[1:] if not ASIDE.search(s[1])), key=rank)
     return best[0] if any(rank(best)) else ""
 
 
@@ -69,7 +71,7 @@ def show_ideas(
         return f'{chapter[0]}<ul class="ideas">{"".join(items)}</ul>'
 
     context["generate_toctree_html"] = lambda **options: CHAPTER.sub(
-        with_ideas, str(menu(**options))
+        with_ideas, str(menu(**options)).replace("<summary>", NAMED)
     )
 
 

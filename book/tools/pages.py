@@ -75,6 +75,8 @@ def read_page(path: Path, title: str | None, part: str) -> Page:
         element.drop_tree()
     for drawing in body.xpath(".//svg[@viewbox]"):  # as HTML spells it
         drawing.set("viewBox", drawing.attrib.pop("viewbox"))
+    for clip in body.iter("clippath"):
+        clip.tag = "clipPath"
     for styled in body.xpath(".//svg//*[contains(@style, 'light-dark')]"):
         styled.set("style", IN_BOTH.sub("", f"{styled.get('style')};"))
     for explorer in body.xpath(EXPLORERS):

@@ -58,9 +58,9 @@ def in_page(plot: re.Match[str], alternative: str) -> str:
             r"\1", COLOUR.sub(lambda declared: in_both(declared, least), written)
         )
 
-    body = TAG.sub(restyled, svg[svg.index("<g ") :])
+    body = TAG.sub(restyled, svg[svg.index("<g ") :].replace("xlink:href", "href"))
     return (
-        f'<svg class="plot" role="img" aria-label="{escape(alternative)}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-label="{escape(alternative)}"'
         f' width="{width * PIXELS_A_POINT:.0f}" height="{height * PIXELS_A_POINT:.0f}"'
         f' viewBox="0 0 {width:.2f} {height:.2f}" style="min-width: {0.9 * width:.0f}px">{body}'
     )
