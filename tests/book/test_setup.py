@@ -119,6 +119,5 @@ def test_a_notebook_alone_with_a_wheel_passes_nbval(alone):
     command = ["-m", "pytest", "-p", "no:cacheprovider", "--nbval"]
     environment = environment_outside(alone.parent)
     kernel = "--nbval-kernel-name=fresh"
-    command += ["--nbval-sanitize-with", ROOT / "book" / "nbval.cfg"]
     run(sys.executable, *command, kernel, cwd=alone, env=environment)
     assert [*alone.parent.glob("env/**/attention_course/training")]
