@@ -398,10 +398,12 @@ def position(page, name):
 
 
 def on_screen(page, point):
-    """Where a point of the plane is on the screen."""
+    """Where a point of the plane is on the screen, on which it is shown as a whole."""
     return page.evaluate(
         """([x, y]) => {
-            const frame = document.querySelector('.bench .axes rect').getBoundingClientRect();
+            const axes = document.querySelector('.bench .axes rect');
+            axes.scrollIntoView({block: 'nearest', behavior: 'instant'});
+            const frame = axes.getBoundingClientRect();
             const unit = frame.width / 4;
             return [frame.left + unit * (x + 2), frame.top + unit * (2 - y)];
         }""",

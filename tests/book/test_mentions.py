@@ -68,8 +68,8 @@ def test_most_mentions_are_links(articles):
         for article in articles.values()
         for words, _ in mentions(article)
     )
-    assert kinds["("] > 140
-    assert kinds["section"] > 170
+    assert kinds["("] > 100
+    assert kinds["section"] > 120
     assert kinds["figure"] == 3
 
 
