@@ -2,8 +2,8 @@
 
 Drawings and plots stand in the page itself, in the colours of its theme; other pictures are loaded when they
 are near the screen. Folded cells have the names that they have in Colab, from their `#@title`.
-Quotations that are boxes get a class. The Colab button and the pictures of link previews exist only where the
-book has an address. The HTML passes an accessibility check.
+The quotation below a title gets a class. The Colab button and the pictures of link previews exist only where
+the book has an address. The HTML passes an accessibility check.
 """
 
 import html
@@ -13,19 +13,15 @@ from typing import Any
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
-from PIL import Image
 from plots import PLOT, in_page
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 from stamp import COLAB, site_url
 
 TITLE = re.compile(r"#@title (.*)")
 DRAWING = re.compile(r'<svg\b[^>]*\sclass="drawing"')
-SIZE_OF_SVG = re.compile(
-    r'<svg\b[^>]*? width="(\d+)(?:\.\d+)?(?:px)?"[^>]*? height="(\d+)(?:\.\d+)?(?:px)?"'
-)
-DEFINITION = "Definition."
 # One the theme has, too; the other is an address only where the site has one.
 SUPERFLUOUS = re.compile(
     r'<meta (?:name="viewport"|property="og:url" content="(?!https?:))[^>]*>\n?'
@@ -45,11 +41,9 @@ class BookTranslator(HTML5Translator):
         if plot := PLOT.search(svg):
             self.body.append(in_page(plot, node["alt"]))
             return
-        shown = node.attributes.pop("width", None), node.attributes.pop("height", None)
         super().visit_image(node)
-        if size := shown if all(shown) else size_of(path):
-            width, height = (str(side).removesuffix("px") for side in size)
-            room = f'<img width="{width}" height="{height}" loading="lazy" '
+        if size := get_image_size(str(path)):
+            room = '<img width="{}" height="{}" loading="lazy" '.format(*size)
             self.body[-1] = self.body[-1].replace("<img ", room, 1)
 
     def visit_math_block(self, node: nodes.Element, math_env: str = "") -> None:
@@ -72,20 +66,6 @@ class BookTranslator(HTML5Translator):
             written = written.replace(f"</{tag}>", "</span>")
         self.body[self.signature :] = [written]
         super().depart_desc_signature(node)
-
-
-def size_of(path: Path) -> tuple[int, int] | None:
-    """The width and height of a PNG or SVG in pixels of the page, or None if the file does not have them.
-
-    A figure of 240 dots an inch, as `set_style` makes them in notebooks, has two dots for each pixel.
-    """
-    if path.suffix == ".svg":
-        found = SIZE_OF_SVG.search(path.read_text("utf-8"))
-        return found and (int(found[1]), int(found[2]))
-    with Image.open(path) as image:
-        density = max(1, round(image.info.get("dpi", (96, 96))[0] / 120))
-        width, height = image.size
-        return width // density, height // density
 
 
 def visit_folded(translator: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -116,18 +96,11 @@ def prepare(app: Sphinx, config: Config) -> None:
     config.mathjax_options = {"type": "text/plain"}
 
 
-def name_boxes(app: Sphinx | None, doctree: nodes.document) -> None:
-    """Give quotations that are boxes in the book the classes of the style sheets.
-
-    The one below a page's title summarises the page. One that begins with a bold
-    "Definition." is a definition.
-    """
+def name_box(app: Sphinx | None, doctree: nodes.document) -> None:
+    """Make a box of the quotation below a page's title, which summarises the page."""
     for quotation in doctree.findall(nodes.block_quote):
-        section, bold = quotation.parent, quotation.next_node(nodes.strong)
-        defines = bold is not None and bold.astext() == DEFINITION
-        if defines and quotation.astext().startswith(DEFINITION):
-            quotation["classes"].append("definition")
-        elif section.index(quotation) == 1 and section.parent is doctree:
+        section = quotation.parent
+        if section.index(quotation) == 1 and section.parent is doctree:
             quotation["classes"].append("at-a-glance")
 
 
@@ -153,6 +126,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.set_translator("html", BookTranslator)
     app.add_node(HideCodeCellNode, override=True, html=(visit_folded, depart_folded))
     app.connect("config-inited", prepare)
-    app.connect("doctree-read", name_boxes)
+    app.connect("doctree-read", name_box)
     app.connect("html-page-context", correct, priority=900)  # last
     return {"parallel_read_safe": True, "parallel_write_safe": True}

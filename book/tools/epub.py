@@ -5,15 +5,14 @@ import uuid
 import zipfile
 from datetime import UTC, datetime
 from html import escape
-from itertools import groupby
+from mimetypes import MimeTypes
 from pathlib import Path
 from string import ascii_uppercase
 
 import lxml.etree
-from browser import opened
 from lxml.html import HtmlElement
 from lxml.html.builder import E
-from pages import FORMULAS, Book, Page, cover, read_book, relink, stylesheet
+from pages import FORMULAS, Book, Page, cover, opened, read_book, relink, stylesheet
 from playwright.sync_api import ViewportSize
 
 CONTAINER = """\
@@ -66,12 +65,8 @@ CAPITALS = {
 COVER_SIZE = ViewportSize(width=1200, height=1600)
 SPECIAL = {"cover.png": "cover-image", "contents.xhtml": "nav"}
 INSIDE = {"mathml": b"<math ", "svg": b"<svg "}
-TYPES = {
-    ".xhtml": "application/xhtml+xml",
-    ".css": "text/css",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-}
+TYPES = MimeTypes()
+TYPES.add_type("application/xhtml+xml", ".xhtml")
 
 
 def write_epub(html: Path, path: Path) -> None:
@@ -89,7 +84,8 @@ def write_epub(html: Path, path: Path) -> None:
     files |= images(book)
     shown = f'<img src="cover.png" alt="{escape(book.title)}"/>'
     files["cover.xhtml"] = document(book.title, shown)
-    files["contents.xhtml"] = document("Contents", contents(book.pages))
+    nav = f'<nav epub:type="toc">{book.listed(entry)}</nav>'
+    files["contents.xhtml"] = document("Contents", nav)
     for page in book.pages:
         files[f"{page.name}.xhtml"] = document(page.title, content(page.body))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -169,16 +165,6 @@ def document(title: str, body: str) -> bytes:
     return DOCUMENT.format(title=escape(title), body=body).encode()
 
 
-def contents(pages: list[Page]) -> str:
-    """The table of contents: parts, pages, sections."""
-    lines = '<nav epub:type="toc"><h1>Contents</h1><ol>'
-    for part, group in groupby(pages, key=lambda page: page.part):
-        entries = "".join(map(entry, group))
-        whole = f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>"
-        lines += whole if part else entries
-    return lines + "</ol></nav>"
-
-
 def entry(page: Page) -> str:
     """A page and its sections in the table of contents."""
     sections = "".join(
@@ -214,5 +200,5 @@ def properties(name: str, files: dict[str, bytes]) -> str:
     """The attributes of a file in the package document: its type, and what is special about it."""
     found = [kind for kind, tag in INSIDE.items() if tag in files[name]]
     special = SPECIAL.get(name, " ".join(found) if name.endswith(".xhtml") else "")
-    kind = f'media-type="{TYPES[Path(name).suffix]}"'
+    kind = f'media-type="{TYPES.guess_type(name)[0]}"'
     return f'{kind} properties="{special}"' if special else kind

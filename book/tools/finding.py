@@ -22,11 +22,6 @@ Section = tuple[str, str, str]
 
 def read(app: Sphinx, doctree: nodes.document) -> None:
     """Note the sections of a page."""
-    app.env.metadata[app.env.docname]["sections"] = sections(doctree)
-
-
-def sections(doctree: nodes.document) -> list[Section]:
-    """The sections of a page."""
     found = dict.fromkeys(doctree.findall(nodes.section), "")
     for paragraph in doctree.findall(nodes.paragraph):
         around = paragraph.parent
@@ -36,7 +31,7 @@ def sections(doctree: nodes.document) -> list[Section]:
             is_formula = isinstance(part.parent, nodes.math)
             found[around] += "…" if is_formula else part.astext()
         found[around] += " "
-    return [
+    app.env.metadata[app.env.docname]["sections"] = [
         (s["ids"][0], s[0].astext(), " ".join(text.split()))
         for s, text in found.items()
     ]
@@ -62,11 +57,10 @@ def show_ideas(
     def with_ideas(chapter: re.Match[str]) -> str:
         folder, name = chapter["folder"] or "", chapter["name"] or Path(page).name
         noted = app.env.metadata[f"book/{name}"]["sections"]
-        places = {idea: place(idea, noted) for idea in app.config.ideas.get(name, ())}
         items = (
             f'<li><a href="{folder}{name}.html#{anchor}">{idea}</a></li>'
-            for idea, anchor in places.items()
-            if anchor
+            for idea in app.config.ideas[name]
+            if (anchor := place(idea, noted))
         )
         return f'{chapter[0]}<ul class="ideas">{"".join(items)}</ul>'
 

@@ -35,15 +35,13 @@ def add_files(
     """Add the files that the classes on this page need."""
     for name, (folder, files) in LIVE.items():
         if re.search(HAS_CLASS.format(name), context.get("body", "")):
-            if folder == "live":
-                app.add_js_file("late.js", loading_method="defer")
-            for file in files.split():
-                if file.endswith(".css"):
-                    app.add_css_file(f"{folder}/{file}")
+            if late := folder == "live":
+                app.add_js_file("late.js", **DEFERRED)
+            for path in (f"{folder}/{file}" for file in files.split()):
+                if path.endswith(".css"):
+                    app.add_css_file(path)
                 else:
-                    app.add_js_file(
-                        f"{folder}/{file}", **(LATE if folder == "live" else DEFERRED)
-                    )
+                    app.add_js_file(path, **(LATE if late else DEFERRED))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

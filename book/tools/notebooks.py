@@ -144,18 +144,15 @@ def save(notebook: NotebookNode, path: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Make the chapters named on the command line, or all of them; 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "names", nargs="*", help="chapters, such as 02_bahdanau; all by default"
-    )
+    parser.add_argument("names", nargs="*", help="such as 02_bahdanau; or else all")
     parser.add_argument(
         "--output", type=Path, default=ROOT / "book", help="folder for the notebooks"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="how many run at once")
     options = parser.parse_args(arguments)
     if options.output == ROOT / "book":
         stamp()
     options.output.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
         made = pool.map(make, chapters(options.names), repeat(options.output))
     return 0 if all(made) else 1
 

@@ -1,15 +1,20 @@
-"""Read the built pages for the PDF and the ePub, without what only works on a screen."""
+"""The built pages for the PDF and the ePub, without what only works on a screen, and Chromium to set them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.parse import urldefrag, urlsplit
 
 import lxml.html
 import yaml
+from browser import launched
 from lxml.html import HtmlElement
 from lxml.html.builder import E
+from playwright.sync_api import Page as Screen
 from plots import IN_BOTH
 from stamp import ROOT
 
@@ -28,6 +33,25 @@ FORMULAS = ".//*[contains(concat(' ', @class, ' '), ' math ')]"
 WEIGHT = "--w:"
 LIGHT = 'html[data-theme="light"] '
 TOOLS = Path(__file__).parent
+DOCUMENT = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>{style}</style>
+<script>
+window.MathJax = {{options: {{
+  ignoreHtmlClass: "book", processHtmlClass: "math", menuOptions: {{settings: {{assistiveMml: false}}}}
+}}}};
+</script>
+<script defer src="{mathjax}"></script>
+</head>
+<body class="book">
+{body}
+</body>
+</html>
+"""
 
 
 class Page(NamedTuple):
@@ -46,6 +70,15 @@ class Book(NamedTuple):
     title: str
     author: str
     pages: list[Page]
+
+    def listed(self, entry: Callable[[Page], str]) -> str:
+        """The pages as a table of contents: below each part of the book their entries."""
+        lines = ""
+        for part, group in groupby(self.pages, key=lambda page: page.part):
+            entries = "".join(map(entry, group))
+            whole = f"<li><span>{escape(part)}</span><ol>{entries}</ol></li>"
+            lines += whole if part else entries
+        return f"<h1>Contents</h1><ol>{lines}</ol>"
 
 
 def read_book(html: Path) -> Book:
@@ -154,3 +187,19 @@ def cover(book: Book) -> str:
         f'<header class="cover"><p class="title">{escape(book.title)}</p><img src="{picture}" alt="">'
         f'<p class="author">{escape(book.author)}</p></header>\n'
     )
+
+
+@contextmanager
+def opened(book: Book, style: str, body: str) -> Iterator[Screen]:
+    """A page with this style sheet and body, its formulas set by the book's own MathJax."""
+    mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
+    with TemporaryDirectory() as folder, launched() as browser:
+        path = Path(folder, "document.html")
+        title = escape(book.title)
+        written = DOCUMENT.format(title=title, style=style, mathjax=mathjax, body=body)
+        path.write_text(written, "utf-8")
+        page = browser.new_page(offline=True)
+        page.set_default_timeout(300_000)
+        page.goto(path.as_uri())
+        page.evaluate("() => MathJax.startup.promise.then(() => true)")
+        yield page

@@ -3,13 +3,11 @@
 import io
 import json
 from html import escape
-from itertools import groupby
 from pathlib import Path
 
 import lxml.html
 import pikepdf
-from browser import opened
-from pages import Book, Page, cover, read_book, relink, stylesheet
+from pages import Book, Page, cover, opened, read_book, relink, stylesheet
 
 NUMBERS = """numbers => document.querySelectorAll('nav.contents .number').forEach(
     (element, index) => { element.textContent = numbers[index] })"""
@@ -31,7 +29,7 @@ def write_pdf(html: Path, path: Path) -> None:
 def document(book: Book) -> tuple[str, str]:
     """The style sheet and the body of one document with all pages, whose links and pictures work there."""
     for page in book.pages:
-        for element in page.body.xpath(".//*[@id]"):
+        for element in page.body.xpath(".//*[@id][not(ancestor::svg)]"):
             element.set("id", anchor(page.name, element.get("id")))
         for image in page.body.iter("img"):
             image.set("src", (book.html / "book" / image.get("src")).resolve().as_uri())
@@ -40,9 +38,8 @@ def document(book: Book) -> tuple[str, str]:
         running_head(number, page.title) for number, page in enumerate(book.pages)
     )
     sections = "".join(section(number, page) for number, page in enumerate(book.pages))
-    return stylesheet(book, "pdf.css") + heads, cover(book) + contents(
-        book.pages
-    ) + sections
+    nav = f'<nav class="contents">{book.listed(line)}</nav>\n'
+    return stylesheet(book, "pdf.css") + heads, cover(book) + nav + sections
 
 
 def finish(printed: bytes, book: Book, path: Path) -> None:
@@ -71,17 +68,8 @@ def section(number: int, page: Page) -> str:
     return f'<section class="page" id="{page.name}" style="page: page-{number}">{body}</section>\n'
 
 
-def contents(pages: list[Page]) -> str:
-    """The table of contents, with an empty element for each page number."""
-    lines = '<nav class="contents"><h1>Contents</h1>'
-    for part, members in groupby(pages, key=lambda page: page.part):
-        lines += f"<p>{escape(part)}</p><ul>"
-        lines += "".join(map(line, members)) + "</ul>"
-    return lines + "</nav>\n"
-
-
 def line(page: Page) -> str:
-    """A page in the table of contents.
+    """A page in the table of contents, with an empty element for its number.
 
     The number is close to the title: in place of a wide gap, programs that extract the text
     of a PDF insert no space.

@@ -6,10 +6,7 @@ A changed text is carried into its notebook first: a cell whose code is as befor
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from time import perf_counter, sleep
 
 from notebooks import carry, chapters
@@ -40,9 +37,8 @@ def build() -> None:
 def main() -> None:
     """Build, serve, and build again after each change, until Ctrl+C."""
     build()
-    handler = partial(SimpleHTTPRequestHandler, directory=FOLDER / "_build" / "html")
-    server = ThreadingHTTPServer(("127.0.0.1", PORT), handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    server = [sys.executable, "-m", "http.server", str(PORT), "--bind", "127.0.0.1"]
+    subprocess.Popen([*server, "--directory", str(FOLDER / "_build" / "html")])
     print(f"http://localhost:{PORT}", flush=True)
     before = times()
     while True:

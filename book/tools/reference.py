@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from importlib import import_module
-from importlib.util import find_spec
+from inspect import getfile
 from pathlib import Path
 
 from docutils import nodes
@@ -139,10 +139,9 @@ def link_to_source(app: Sphinx, config: Config) -> None:
     repository = config.html_theme_options.get("repository_url")
 
     def file(domain: str, info: dict[str, str]) -> str | None:
-        spec = find_spec(info["module"]) if repository else None
-        if spec is None or spec.origin is None:
+        if not repository:
             return None
-        path = Path(spec.origin).relative_to(ROOT)
+        path = Path(getfile(import_module(info["module"]))).relative_to(ROOT)
         return f"{repository}/blob/main/{path.as_posix()}"
 
     config.linkcode_resolve = file

@@ -9,7 +9,6 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from bench_pictures import FOLDER, SCRIPTS, pictures
-from book_pages import size_of
 
 from companion.attention import (
     Additive,
@@ -921,11 +920,3 @@ def test_a_page_that_only_mentions_a_live_figure_loads_nothing(body, loads):
     app = Mock()
     live_pages.add_files(app, "page", "page.html", {"body": body}, None)
     assert bool(app.add_js_file.called) is loads
-
-
-def test_the_room_of_a_drawing_is_known(tmp_path):
-    path = tmp_path / "drawing.svg"
-    path.write_text('<svg xmlns="" viewBox="0 0 9 9" width="480" height="412.5"></svg>')
-    assert size_of(path) == (480, 412)
-    path.write_text('<svg width="100%" height="9"></svg>')
-    assert size_of(path) is None

@@ -19,11 +19,11 @@ import pypdfium2
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
-from browser import launched, opened
+from browser import launched
 from downloads import write_notebooks
 from epub import entry, simplify, write_epub
 from lxml.html import fromstring
-from pages import Page, read_book, read_page, relink
+from pages import Page, opened, read_book, read_page, relink
 from pdf import document
 from stamp import COLAB
 
@@ -211,6 +211,13 @@ def test_links_inside_the_pdf_lead_somewhere(pdf, html):
             assert (
                 f"/{Path(page).stem or name}--{fragment}".removesuffix("--") in targets
             )
+
+
+def test_all_that_a_plot_of_the_pdf_refers_to_is_there(html):
+    _, body = document(read_book(html))
+    used = set(re.findall(r'(?:<use [^>]*href="|url\()#([^")]+)', body))
+    assert len(used) > 100
+    assert used <= set(re.findall(r' id="([^"]*)"', body))
 
 
 def test_the_pdf_has_every_picture(pdf, html):
