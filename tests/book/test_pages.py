@@ -381,11 +381,13 @@ LONGEST_CUT_OFF = """() => [...document.querySelectorAll('article .cell_input pr
 
 SCREEN = 800  # pixels
 LAPTOP = {"width": 1280, "height": SCREEN}
-HEIGHTS = """() => [...document.querySelectorAll('article :is(img, svg.drawing)')].map(
+HEIGHTS = """() => [...document.querySelectorAll('article :is(img, svg.drawing, svg.plot)')].map(
     figure => figure.getBoundingClientRect().height
 )"""
 FIRST_PICTURE = """() => {
-    const pictures = [...document.querySelectorAll('article :is(img, svg.drawing, .live)')];
+    const pictures = [
+        ...document.querySelectorAll('article :is(img, svg.drawing, svg.plot, .live)')
+    ];
     return pictures.find(one => one.checkVisibility()).getBoundingClientRect().top + scrollY;
 }"""
 

@@ -75,7 +75,7 @@ def test_text_is_larger_than_code_and_a_section_heavier_than_what_is_in_it(read)
     page = read("06_transformer.html")
     _, text, weight, _ = page.evaluate(STYLE, "article section > p")
     assert 17 <= text <= 18
-    assert page.evaluate(STYLE, "article .highlight pre")[1] == 15
+    assert page.evaluate(STYLE, "article .cell > .cell_input pre")[1] == 15
     _, second, heavy, _ = page.evaluate(STYLE, "article h2")
     _, third, light, _ = page.evaluate(STYLE, "article h3")
     assert second > third > text

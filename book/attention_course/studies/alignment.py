@@ -37,7 +37,7 @@ _LONGEST_SOURCE = 40  # more than the words of any number
 _AFTER = 3  # words
 
 
-class WordEncoder(nn.Module):
+class EmbeddingEncoder(nn.Module):
     """States that describe one word and its position, and none of its neighbours.
 
     ::
@@ -51,7 +51,7 @@ class WordEncoder(nn.Module):
     Source: none; it is ours, as a control for the bidirectional encoder.
 
     Example:
-        >>> states, mask = WordEncoder(9, 6)(torch.tensor([[4, 5, 0]]))
+        >>> states, mask = EmbeddingEncoder(9, 6)(torch.tensor([[4, 5, 0]]))
         >>> states.shape, mask.tolist()
         (torch.Size([1, 3, 6]), [[True, True, False]])
     """
@@ -89,7 +89,7 @@ def build(encoder: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     return EncoderDecoder(
         BahdanauEncoder(words, _EMBEDDING, _HIDDEN, pad=PAD)
         if encoder == "bidirectional"
-        else WordEncoder(words, _SOURCE),
+        else EmbeddingEncoder(words, _SOURCE),
         BahdanauDecoder(
             len(task.target),
             _EMBEDDING,

@@ -7,7 +7,7 @@ from attention_course.data.vocabulary import PAD
 from attention_course.studies import alignment
 from attention_course.studies.alignment import (
     ENCODERS,
-    WordEncoder,
+    EmbeddingEncoder,
     build,
     numbers_in,
     weights_of_cent,
@@ -25,7 +25,7 @@ def small():
 
 
 def test_a_word_s_state_depends_on_no_neighbour():
-    encoder = WordEncoder(9, 6)
+    encoder = EmbeddingEncoder(9, 6)
     states, mask = encoder(torch.tensor([[4, 5, 6], [7, 5, PAD]]))
     assert mask.tolist() == [[True] * 3, [True, True, False]]
     assert torch.equal(states[0, 1], states[1, 1])
