@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from attention_course.data import numbers
 from attention_course.data.numbers import Pair
 from attention_course.data.vocabulary import PAD
+from attention_course.studies.bahdanau import french_numbers
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.translation import Translation, TranslationTask
 from companion.attention.additive import Additive
@@ -73,12 +74,19 @@ class EmbeddingEncoder(nn.Module):
 def numbers_in(french: str) -> TranslationTask:
     """English numbers of up to twelve digits and their translations into one French."""
     check_choice("french", french, FRENCH)
-    singular = _SINGULAR if french == "no plural" else {}
-    pairs = [
-        pair._replace(target=tuple(singular.get(word, word) for word in pair.target))
-        for pair in numbers.french_pairs(30_000, seed=0)
-    ]
-    return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
+    task = french_numbers()
+    if french == "usual":
+        return task
+    training, validation, test = (
+        [
+            pair._replace(
+                target=tuple(_SINGULAR.get(word, word) for word in pair.target)
+            )
+            for pair in pairs
+        ]
+        for pairs in (task.training_pairs, task.validation_pairs, task.test_pairs)
+    )
+    return TranslationTask(training, validation, test)
 
 
 def build(encoder: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:

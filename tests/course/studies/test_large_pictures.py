@@ -67,12 +67,18 @@ def test_a_method_encodes_as_many_regions_as_it_says(method, encoded):
     assert counter.regions == [encoded, 3]
 
 
+def encoded_regions(model):
+    """A list that receives the regions which the model encodes from now on."""
+    chosen, encode = [], model.encode
+    model.encode = lambda regions, rows: chosen.append(rows) or encode(regions, rows)
+    return chosen
+
+
 @pytest.mark.parametrize("method", ["REINFORCE", "attention sampling"])
 def test_samples_have_the_probabilities_of_the_scores(method):
     torch.manual_seed(0)
-    model, chosen = RegionReader(method, 500), []
-    encode = model.encode
-    model.encode = lambda regions, rows: chosen.append(rows) or encode(regions, rows)
+    model = RegionReader(method, 500)
+    chosen = encoded_regions(model)
     with torch.no_grad():
         model.glance[-1].weight *= 20
         regions = pictures("test").regions[:1]
@@ -87,9 +93,8 @@ def test_samples_have_the_probabilities_of_the_scores(method):
 @pytest.mark.parametrize("method", ["top k", "noisy top k"])
 def test_only_noise_lets_top_k_choose_differently(method):
     torch.manual_seed(0)
-    model, chosen = RegionReader(method, 2), []
-    encode = model.encode
-    model.encode = lambda regions, rows: chosen.append(rows) or encode(regions, rows)
+    model = RegionReader(method, 2)
+    chosen = encoded_regions(model)
     regions = pictures("test").regions[:1]
     with torch.no_grad():
         for _ in range(20):
