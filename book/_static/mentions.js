@@ -28,7 +28,7 @@ if ("popover" in HTMLElement.prototype) {
     if (target.matches(UNSET) || target.querySelector(UNSET)) await window.setAllFormulas?.();
     if (wanted !== mention) return;
     const copy = target.cloneNode(true);
-    for (const part of copy.querySelectorAll(".headerlink, .save-drawing")) part.remove();
+    for (const part of copy.querySelectorAll(".headerlink, .enlarge")) part.remove();
     for (const part of [copy, ...copy.querySelectorAll("[id]")]) part.removeAttribute("id");
     preview.replaceChildren(copy);
     preview.showPopover();

@@ -6,9 +6,16 @@ import xml.etree.ElementTree as ET
 import nbformat
 import pytest
 
+from tests.book.test_browser import axe_violations
 from tests.conftest import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
+ENLARGED = "dialog.enlarged[open]"
+FOCUSED = "document.activeElement.textContent"
+SIZES_OF_TEXT = """svg => [...svg.querySelectorAll('text:not(:empty)')].map(text => {
+    const { a, b } = svg.getScreenCTM();
+    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+})"""
 FILLS = "svg => getComputedStyle(svg.querySelector('.fill-paper')).fill"
 
 
@@ -74,7 +81,7 @@ def test_each_drawing_has_a_button_that_comes_with_the_pointer_or_the_keyboard(c
     assert figures.count() > 3
     for figure in figures.all():
         number = figure.locator("figcaption strong").text_content().removesuffix(".")
-        button = figure.get_by_role("button", name=f"Save as SVG: {number}", exact=True)
+        button = figure.get_by_role("button", name=f"Enlarge {number}", exact=True)
         assert button.count() == 1
         assert opacity(button) == "0"
     figures.first.hover()
@@ -94,8 +101,10 @@ def test_a_saved_drawing_is_whole_and_light_and_says_where_it_is_from(
 ):
     figure = chapter.locator("figure:has(> svg.drawing)").first
     figure.hover()
+    figure.get_by_role("button").click()
     with chapter.expect_download() as download:
-        figure.get_by_role("button").click()
+        chapter.get_by_role("button", name="Save as SVG").click()
+    assert chapter.locator(ENLARGED).is_visible()
     assert download.value.suggested_filename == "figure-6-1.svg"
     path = tmp_path / "figure.svg"
     download.value.save_as(path)
@@ -118,6 +127,49 @@ def test_a_saved_drawing_is_whole_and_light_and_says_where_it_is_from(
     assert line["y"] + line["height"] <= whole["y"] + whole["height"]
     below = chapter.locator("svg svg").bounding_box()
     assert line["y"] >= below["y"] + below["height"]
+
+
+@pytest.mark.parametrize(("kind", "least"), [("drawing", 12), ("plot", 15)])
+def test_a_tap_enlarges_a_picture_where_it_is_tapped_and_another_closes_it(
+    kind, least, html, browser
+):
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = phone.new_page()
+    page.goto((html / "book" / "06_transformer.html").as_uri() + "#main-content")
+    picture = page.locator(f"figure > svg.{kind}").first
+    picture.scroll_into_view_if_needed()
+    small = min(picture.evaluate(SIZES_OF_TEXT))
+    box = picture.bounding_box()
+    picture.tap(position={"x": 330, "y": box["height"] / 2})
+    enlarged = page.locator(ENLARGED)
+    enlarged.wait_for()
+    sizes = enlarged.locator("svg").evaluate(SIZES_OF_TEXT)
+    assert len(sizes) == picture.locator("text:not(:empty)").count()
+    assert min(sizes) >= max(least, 1.3 * small)
+    assert enlarged.evaluate("one => one.scrollLeft") > 0
+    enlarged.tap(position={"x": 100, "y": 400})
+    assert not enlarged.count()
+    phone.close()
+
+
+def test_the_keyboard_enlarges_a_picture_and_returns_to_it(chapter):
+    opener = chapter.get_by_role("button", name="Enlarge Figure 6.2", exact=True)
+    opener.focus()
+    chapter.keyboard.press("Enter")
+    enlarged = chapter.locator(ENLARGED)
+    assert enlarged.get_attribute("aria-label") == "Figure 6.2"
+    assert enlarged.locator("svg.plot").count() == 1
+    assert not axe_violations(chapter)
+    assert chapter.evaluate(FOCUSED) == "Close"
+    chapter.keyboard.press("Tab")
+    assert chapter.evaluate(FOCUSED) == "Save as SVG"
+    chapter.keyboard.press("Escape")
+    assert not enlarged.count()
+    assert opener.evaluate("one => one === document.activeElement")
+    chapter.keyboard.press("Enter")
+    chapter.keyboard.press("Enter")  # on "Close"
+    assert not enlarged.count()
+    assert opener.evaluate("one => one.matches(':focus-visible')")
 
 
 def with_names(written):

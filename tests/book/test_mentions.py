@@ -189,7 +189,7 @@ def test_the_keyboard_opens_a_preview_and_escape_closes_it(address, page):
     preview = page.locator(".mention-preview")
     assert preview.locator("mjx-container, svg").count()
     assert not preview.locator("[id]").count()
-    text = text.replace("Save as SVG\n", "")  # a button, which a preview has not
+    text = text.replace("Enlarge\n", "")  # a button, which a preview has not
     assert preview.inner_text().strip() == text.removesuffix("#").strip()
     box, link = preview.bounding_box(), mention.bounding_box()
     assert 0 <= box["x"] <= 1280 - box["width"]

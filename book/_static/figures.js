@@ -1,4 +1,5 @@
-// A drawing or plot can be saved as an SVG file, with a line below it that says where it is from.
+// A drawing or plot is enlarged by a tap or by its button. There it can be saved as an SVG file, with a line below it
+// that says where it is from.
 {
   const SVG = "http://www.w3.org/2000/svg";
   const ENDING = /\s*\.$/; // of "Figure 6.3."
@@ -47,18 +48,49 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
 
+  const button = (text, action) => {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = text;
+    made.addEventListener("click", action);
+    return made;
+  };
+
+  let enlarged;
+  const saving = button("Save as SVG", (event) => {
+    event.stopPropagation(); // it closes nothing
+    const { drawing, named } = enlarged;
+    const credit = [`${named}, from “${said("site_name")}”`, said("url")].filter(Boolean).join(", ");
+    save(withCredit(drawing, credit), `${named.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.svg`);
+  });
+  const bar = document.createElement("p");
+  bar.append(button("Close"), saving);
+  const dialog = document.createElement("dialog");
+  dialog.className = "enlarged";
+  dialog.addEventListener("click", () => dialog.close());
+  (document.querySelector(".bd-article") ?? document.body).append(dialog); // the search has no article
+
+  // As large as the screen, where its texts are large enough, and otherwise around the place that was tapped.
+  const enlarge = (drawing, named, opener, tapped) => {
+    enlarged = { drawing, named };
+    const { left, width } = drawing.getBoundingClientRect();
+    const copy = drawing.cloneNode(true);
+    copy.style.minWidth = `${drawing.getAttribute("width")}px`;
+    copy.style.minHeight = `${drawing.getAttribute("height")}px`;
+    dialog.ariaLabel = named;
+    dialog.replaceChildren(bar, copy);
+    opener.focus({ preventScroll: true }); // to which the focus returns
+    dialog.showModal();
+    dialog.scrollTo(((tapped - left) / width) * dialog.scrollWidth - dialog.clientWidth / 2, 0);
+  };
+
   for (const drawing of document.querySelectorAll(".bd-article figure > :is(.drawing, .plot)")) {
     const number = drawing.parentElement.querySelector("figcaption strong")?.textContent.replace(ENDING, "");
     const named = number ?? said("title");
-    const credit = [`${named}, from “${said("site_name")}”`, said("url")].filter(Boolean).join(", ");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "save-drawing";
-    button.textContent = "Save as SVG";
-    button.ariaLabel = `Save as SVG: ${named}`;
-    button.addEventListener("click", () =>
-      save(withCredit(drawing, credit), `${named.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.svg`),
-    );
-    drawing.after(button);
+    const opener = button("Enlarge", ({ clientX }) => enlarge(drawing, named, opener, clientX));
+    opener.className = "enlarge";
+    opener.ariaLabel = `Enlarge ${named}`;
+    drawing.addEventListener("click", ({ clientX }) => enlarge(drawing, named, opener, clientX));
+    drawing.after(opener);
   }
 }
