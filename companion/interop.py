@@ -1,6 +1,7 @@
 """Our attentions in the code of others: PyTorch's layers, and models of ``transformers``."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -51,9 +52,11 @@ class TorchMultiheadAttention(nn.Module):
         self, *arguments: Any, attention: Attention | None = None, **options: Any
     ):
         super().__init__()
-        self._become(nn.MultiheadAttention(*arguments, **options), attention)
+        self._take_over(nn.MultiheadAttention(*arguments, **options), attention)
 
-    def _become(self, other: nn.MultiheadAttention, attention: Attention | None) -> Any:
+    def _take_over(
+        self, other: nn.MultiheadAttention, attention: Attention | None
+    ) -> Any:
         self.embed_dim, self.num_heads = other.embed_dim, other.num_heads
         self.batch_first = other.batch_first
         batched = copy.copy(other)
@@ -67,7 +70,7 @@ class TorchMultiheadAttention(nn.Module):
     ) -> Any:
         """The same as a module of PyTorch's, with a copy of its weights."""
         ours = cls(other.embed_dim, other.num_heads, device="meta")
-        return ours._become(other, attention)
+        return ours._take_over(other, attention)
 
     def forward(
         self,
@@ -203,22 +206,39 @@ def register(name: str, attention: Attention) -> None:
         raise ValueError(
             f"{type(attention).__name__} has parameters, which would not be the model's"
         )
-    causal = _as_causal(attention)
+    ours = _Implementation(name, attention, sdpa_mask)
+    AttentionInterface.register(name, ours.attend)
+    AttentionMaskInterface.register(name, ours.mask)
 
-    def mask(**sizes: Any) -> Any:
-        visible = sdpa_mask(**sizes)
+
+class _Implementation:
+    """An attention in the two forms that models of ``transformers`` call.
+
+    ``model_mask`` makes boolean masks of what a model asks for, or ``None`` where causality
+    is all of it.
+    """
+
+    def __init__(self, name: str, attention: Attention, model_mask: Callable[..., Any]):
+        self.name, self.attention, self.model_mask = name, attention, model_mask
+        self.causal = _as_causal(attention)
+
+    def mask(self, **sizes: Any) -> Any:
+        """The model's mask; refused where it hides that the queries are not the last."""
+        visible = self.model_mask(**sizes)
         queries, keys = (
             int(sizes.get(f"{x}_offset", 0)) + sizes[f"{x}_length"] for x in ("q", "kv")
         )
-        if visible is not None and queries != keys and attention.uses_query_position:
+        needed = self.attention.uses_query_position
+        if visible is not None and queries != keys and needed:
             raise ValueError(
-                f"{type(attention).__name__} needs queries at the last of the keys, not at "
-                f"{queries} of {keys}, as with a static cache: use the default cache, or "
+                f"{type(self.attention).__name__} needs queries at the last of the keys, not "
+                f"at {queries} of {keys}, as with a static cache: use the default cache, or "
                 f"register ScaledDot(), for which the model's mask is enough"
             )
         return visible
 
-    def forward(
+    def attend(
+        self,
         module: nn.Module,
         query: Tensor,
         key: Tensor,
@@ -229,31 +249,39 @@ def register(name: str, attention: Attention) -> None:
         is_causal: bool | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
+        """The contexts, heads behind positions; weights are not returned."""
         for changed in _CHANGES:
             if others.get(changed) is not None:
                 raise NotImplementedError(
-                    f"{name} has no {changed}, which the model needs"
+                    f"{self.name} has no {changed}, which the model needs"
                 )
-        inside, length = attention, query.shape[-2]
+        inside, length = self.attention, query.shape[-2]
         if attention_mask is not None and attention_mask.dtype != torch.bool:
             attention_mask = _visible(attention_mask, "attention_mask")
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
         if attention_mask is None and is_causal and length > 1:
-            inside = causal  # further keys are the empty places of a static cache
+            inside = self.causal  # further keys are the empty places of a static cache
             key, value = key[..., :length, :], value[..., :length, :]
-        if scaling is not None and getattr(attention, "scale", 1.0) is None:
+        if scaling is not None and getattr(self.attention, "scale", 1.0) is None:
             query = query * (scaling * query.shape[-1] ** 0.5)  # instead of 1/√d
-        key, value = repeat_heads(query, key), repeat_heads(query, value)
-        if dropout:
-            weights = inside.weights(query, key, attention_mask)
-            context = dropped(weights, dropout) @ value
-        else:
-            context = inside(query, key, value, attention_mask)
+        inputs = query, repeat_heads(query, key), repeat_heads(query, value)
+        context = _with_dropout(inside, *inputs, attention_mask, dropout)
         return context.transpose(1, 2).contiguous(), None
 
-    AttentionInterface.register(name, forward)
-    AttentionMaskInterface.register(name, mask)
+
+def _with_dropout(
+    attention: Attention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    probability: float,
+) -> Tensor:
+    """The contexts, of which some weights are dropped."""
+    if not probability:
+        return attention(query, key, value, mask)
+    return dropped(attention.weights(query, key, mask), probability) @ value
 
 
 def _as_causal(attention: Attention) -> Attention:

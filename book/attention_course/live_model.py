@@ -19,15 +19,13 @@ import torch
 from torch import Tensor
 
 from attention_course.data import numbers
-from attention_course.data.vocabulary import PAD
 from attention_course.diagrams import translation
-from attention_course.tasks.translation import Translation, TranslationTask
-from companion.attention.additive import Additive
-from companion.models.bahdanau import (
-    BahdanauDecoder,
-    BahdanauEncoder,
-    FixedVectorEncoder,
+from attention_course.tasks.number_translation import (
+    bahdanau_translator,
+    french_numbers,
 )
+from attention_course.tasks.translation import Translation, TranslationTask
+from companion.models.bahdanau import BahdanauEncoder, FixedVectorEncoder
 from companion.models.seq2seq import EncoderDecoder
 
 FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
@@ -49,19 +47,10 @@ COMMENT = """\
 DECLARATION = "const LIVE_MODEL = "
 
 
-def french() -> TranslationTask:
-    """The task of chapter 2: English number words into French ones."""
-    pairs = numbers.french_pairs(30_000, seed=0)
-    return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
-
-
 def build(name: str, source: int, target: int) -> EncoderDecoder:
     """An untrained model, for vocabularies of these sizes: chapter 2's, or its baseline."""
     torch.manual_seed(0)
-    return EncoderDecoder(
-        ENCODERS[name](source, 32, 64, pad=PAD),
-        BahdanauDecoder(target, 32, 64, 128, Additive(64, 128, 32)),
-    )
+    return bahdanau_translator(source, target, ENCODERS[name])
 
 
 def train(task: TranslationTask) -> dict[str, EncoderDecoder]:
@@ -195,7 +184,7 @@ def still(task: TranslationTask, models: dict[str, EncoderDecoder]) -> str:
 
 def main() -> None:
     """Train, and write what the page and its still picture need."""
-    task = french()
+    task = french_numbers()
     text = script(task, train(task))
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "weights.js").write_text(text, "utf-8")

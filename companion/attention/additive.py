@@ -1,12 +1,11 @@
 """Additive attention (Bahdanau et al. 2015), and with location (Chorowski et al. 2015)."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from companion._checks import check_odd, check_positive
-from companion.attention.base import Attention, reset_uniform
+from companion.attention.base import Attention, reset_uniform, uniform_parameter
 from companion.attention.functional import additive_scores
 
 
@@ -38,8 +37,7 @@ class Additive(Attention):
         check_positive(query_size=query_size, key_size=key_size, size=size)
         self.W = nn.Linear(query_size, size, bias=False)
         self.U = nn.Linear(key_size, size, bias=False)
-        self.v = nn.Parameter(torch.empty(size))
-        self.reset_parameters()
+        self.v = uniform_parameter(size)
 
     def reset_parameters(self) -> None:
         """Initialise v as in ``nn.Linear``; the matrices are modules of their own."""

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from companion._checks import query_positions, score_shape
 from companion.attention import masks
 from companion.attention.functional import fused_attention
 from companion.attention.sparse import PatternAttention
@@ -87,20 +86,12 @@ class Causal(Wrapper):
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """Those of the attention inside, under the mask and the rule."""
-        visible = self._visible(query, key, mask, position)
+        visible = masks.for_scores(masks.causal(), query, key, mask, position)
         return self.attention.weights(query, key, visible, position)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """That of the attention inside, under the mask and the rule."""
-        visible = self._visible(query, key, mask, position)
+        visible = masks.for_scores(masks.causal(), query, key, mask, position)
         return self.attention(query, key, value, visible, position)
-
-    def _visible(
-        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
-    ) -> Tensor:
-        """The mask and the causal rule as one."""
-        shape = score_shape(query, key)
-        position = query_positions(query, shape[-1], position)
-        return masks.with_mask(masks.causal(), mask, position, shape)

@@ -13,7 +13,6 @@ from companion._checks import (
     check_heads_divide,
     check_last_positions,
     check_positive,
-    query_positions,
     score_shape,
 )
 from companion.attention import masks
@@ -132,7 +131,7 @@ def recurrent_linear_attention(
         >>> contexts.shape, S.shape
         (torch.Size([1, 5, 8]), torch.Size([1, 8, 8]))
     """
-    S, z = _sums(query, key, value, S, z)
+    S, z = _earlier_sums(query, key, value, S, z)
     contexts = [value[..., :0, :]]
     for i in range(query.shape[-2]):
         q, k, v = (x[..., i : i + 1, :] for x in (query, key, value))  # (*b, 1, …)
@@ -172,7 +171,7 @@ def chunked_linear_attention(
         True
     """
     check_positive(chunk=chunk)
-    S, z = _sums(query, key, value, S, z)
+    S, z = _earlier_sums(query, key, value, S, z)
     length = query.shape[-2]
     q, k, v = (_chunks(x, chunk) for x in (query, key, value))  # (*b, t, c, …)
     sums_S = torch.cat([S.unsqueeze(-3), k.mT @ v], -3).cumsum(-3)  # (*b, t + 1, d, v)
@@ -184,7 +183,7 @@ def chunked_linear_attention(
     return contexts, sums_S[..., -1, :, :], sums_z[..., -1, :]
 
 
-def _sums(
+def _earlier_sums(
     query: Tensor, key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The sums over earlier positions, zero where there are none."""
@@ -341,9 +340,7 @@ class CausalLinearAttention(LinearAttention):
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """The products of features over j ≤ i, divided by their sum."""
-        shape = score_shape(query, key)
-        position = query_positions(query, shape[-1], position)
-        visible = masks.with_mask(masks.causal(), mask, position, shape)
+        visible = masks.for_scores(masks.causal(), query, key, mask, position)
         return super().compute_weights(query, key, visible, position)
 
     def compute_context(
@@ -375,7 +372,7 @@ class CausalLinearAttention(LinearAttention):
     ) -> Any:
         """Sums over no position."""
         key, value = self._features(key[..., :0, :]), value[..., :0, :]
-        S, z = _sums(key, key, value, None, None)
+        S, z = _earlier_sums(key, key, value, None, None)
         seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
         return LinearState(S, z, seen)
 

@@ -14,8 +14,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from companion._checks import check_positive, check_rule
-from companion.attention.types import Mask
+from companion._checks import (
+    check_positive,
+    check_rule,
+    query_positions,
+    score_shape,
+)
+from companion.attention.types import Mask, Positions
 
 
 class Rule(ABC):
@@ -400,3 +405,19 @@ def with_mask(
     visible = visible_keys(rule, query_position, shape[-1])
     visible = visible[(None,) * (len(shape) - visible.ndim)]
     return visible if mask is None else visible & mask
+
+
+def for_scores(
+    rule: RuleFunction, query: Tensor, key: Tensor, mask: Mask, position: Positions
+) -> Mask:
+    """The rule and a mask as one, for the scores of queries at their position, or the last ones.
+
+    Example:
+        >>> query, key = torch.zeros(1, 2, 4), torch.zeros(1, 3, 4)
+        >>> for_scores(causal(), query, key, None, None).int()
+        tensor([[[1, 1, 0],
+                 [1, 1, 1]]], dtype=torch.int32)
+    """
+    shape = score_shape(query, key)
+    position = query_positions(query, shape[-1], position)
+    return mask if 0 in shape else with_mask(rule, mask, position, shape)

@@ -244,7 +244,7 @@ class MultiHeadAttention(nn.Module):
         bias, dropout = other.in_proj_bias is not None, other.dropout or None
         ours = cls(*sizes, bias=bias, dropout=dropout).to(other.out_proj.weight)
         with torch.no_grad():
-            for parameter, theirs in _pairs(ours, other):
+            for parameter, theirs in _parameter_pairs(ours, other):
                 parameter.copy_(theirs)
         return ours.train(other.training)
 
@@ -277,7 +277,7 @@ class MultiHeadAttention(nn.Module):
             d_model, self.heads, inside.dropout, bias, **options
         ).to(self.W_O.weight)
         with torch.no_grad():
-            for parameter, theirs in _pairs(self, other):
+            for parameter, theirs in _parameter_pairs(self, other):
                 theirs.copy_(parameter)
         return other.train(self.training)
 
@@ -331,7 +331,7 @@ def join_heads(context: Float[Tensor, "*b h n d"]) -> Float[Tensor, "*b n hd"]:
     return context.transpose(-3, -2).flatten(-2)
 
 
-def _pairs(
+def _parameter_pairs(
     ours: MultiHeadAttention, other: nn.MultiheadAttention
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Each parameter of ours beside PyTorch's, which may pack three matrices into one."""

@@ -10,7 +10,12 @@ from companion._checks import (
     check_positive,
     check_states,
 )
-from companion.attention.base import Attention, masked_softmax, reset_uniform
+from companion.attention.base import (
+    Attention,
+    masked_softmax,
+    reset_uniform,
+    uniform_parameter,
+)
 
 
 def last_pooling(
@@ -94,8 +99,7 @@ class AttentionPooling(nn.Module):
         )
         check_positive(query_size=query_size)
         self.attention = attention
-        self.query = nn.Parameter(torch.empty(query_size))
-        self.reset_parameters()
+        self.query = uniform_parameter(query_size)
 
     def reset_parameters(self) -> None:
         """Initialise the query as in ``nn.Linear``; the attention is a module of its own."""

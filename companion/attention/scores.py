@@ -17,6 +17,7 @@ from companion.attention.base import (
     precise_matmul,
     reset_uniform,
     show_settings,
+    uniform_parameter,
 )
 from companion.attention.functional import (
     additive_scores,
@@ -138,7 +139,7 @@ class Cosine(Attention):
         return self.strength * cosine_scores(query, key)
 
 
-class Bilinear(Attention):
+class Bilinear(Dot):
     """Bilinear attention: a dot product after a matrix has mapped the key to the query's space.
 
     ::
@@ -168,12 +169,6 @@ class Bilinear(Attention):
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W k_j`` as the key, the source itself as the value."""
         return self.W(source), source
-
-    def score(
-        self, query: Float[Tensor, "*b q d"], key: Float[Tensor, "*b k e"]
-    ) -> Float[Tensor, "*b q k"]:
-        """``q_iᵀ W k_j``, where the key is already ``W k_j``."""
-        return precise_matmul(query, key.mT)
 
 
 class Concat(Attention):
@@ -206,8 +201,7 @@ class Concat(Attention):
         check_positive(query_size=query_size, key_size=key_size, size=size)
         self.query_size, self.key_size = query_size, key_size
         self.W = nn.Linear(query_size + key_size, size, bias=False)
-        self.v = nn.Parameter(torch.empty(size))
-        self.reset_parameters()
+        self.v = uniform_parameter(size)
 
     def reset_parameters(self) -> None:
         """Initialise v as in ``nn.Linear``; the matrix is a module of its own."""
@@ -264,8 +258,7 @@ class MLP(Attention):
         self.W = nn.Linear(query_size, size)
         self.U = nn.Linear(key_size, size, bias=False)
         self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.v = nn.Parameter(torch.empty(size))
-        self.reset_parameters()
+        self.v = uniform_parameter(size)
 
     def reset_parameters(self) -> None:
         """Initialise v as in ``nn.Linear``; the layers are modules of their own."""

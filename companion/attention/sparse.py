@@ -14,7 +14,6 @@ from companion._checks import (
     check_heads_divide,
     check_last_positions,
     check_rule,
-    query_positions,
     score_shape,
 )
 from companion._transforms import functorch_is_active
@@ -90,14 +89,14 @@ class PatternAttention(ScaledDot):
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """The softmax over what mask and rule allow."""
-        visible = self._visible(query, key, mask, position)
+        visible = masks.for_scores(self.rule, query, key, mask, position)
         return super().compute_weights(query, key, visible, position)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """By PyTorch's fused kernel, under mask and rule."""
-        visible = self._visible(query, key, mask, position)
+        visible = masks.for_scores(self.rule, query, key, mask, position)
         return super().compute_context(query, key, value, visible, position)
 
     def attends_to_all(self, keys: int) -> bool:
@@ -126,16 +125,6 @@ class PatternAttention(ScaledDot):
         rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)
         context = fused_attention(rows, key, value, scale=self.scale)  # (*b, g, h/g, v)
         return context.flatten(-3, -2).unsqueeze(-2)
-
-    def _visible(
-        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
-    ) -> Mask:
-        """The mask and the rule as one dense mask."""
-        shape = score_shape(query, key)
-        position = query_positions(query, shape[-1], position)
-        if 0 in shape:
-            return mask
-        return masks.with_mask(self.rule, mask, position, shape)
 
 
 class KernelAttention(PatternAttention, ABC):
@@ -166,7 +155,7 @@ class KernelAttention(PatternAttention, ABC):
         """The contexts of queries that are the last positions of the keys, of one dtype."""
 
 
-_OURS: dict[str, Any] = {}  # the classes of this package that compute by tiles
+_COMPILABLE: dict[str, Any] = {}  # the classes of this package that compute by tiles
 
 
 class TiledAttention(KernelAttention, ABC):
@@ -192,7 +181,7 @@ class TiledAttention(KernelAttention, ABC):
         """Note the classes of this package, which a compiled graph builds by name."""
         super().__init_subclass__()
         if cls.__module__.startswith("companion."):
-            _OURS[cls.__name__] = cls
+            _COMPILABLE[cls.__name__] = cls
 
     @abstractmethod
     def tile_groups(self, queries: int, keys: int) -> list[TileGroup]:
@@ -215,8 +204,8 @@ class TiledAttention(KernelAttention, ABC):
             for x in (query, key, value)
         ]
         name = type(self).__name__
-        if torch.compiler.is_compiling() and _OURS.get(name) is type(self):
-            settings = [int(getattr(self, name)) for name in self.settings]
+        if torch.compiler.is_compiling() and _COMPILABLE.get(name) is type(self):
+            settings = [int(getattr(self, x)) for x in self.settings]
             context, _ = tiled_attention(*flat, mask, shape, name, settings)
         else:
             context = MergedAttention.apply(
@@ -230,7 +219,7 @@ class TiledAttention(KernelAttention, ABC):
         """The tiles, each with what is added to its scores."""
         return [
             [
-                (tiles, _bias(tiles, group.rule, mask, shape, query))
+                (tiles, _masking_bias(tiles, group.rule, mask, shape, query))
                 for tiles in group.tiles
             ]
             for group in self.tile_groups(*shape[-2:])
@@ -431,7 +420,7 @@ def tiled_attention(
     A graph of what is inside would be for one length. It knows the attention by its
     ``name`` in this package and its ``settings``, which a graph can contain.
     """
-    groups = _built(name, *settings).biased_tiles(query, mask, shape)
+    groups = _attention_named(name, *settings).biased_tiles(query, mask, shape)
     return attend_groups(query, key, value, groups)
 
 
@@ -449,7 +438,7 @@ def tiled_attention_backward(
     settings: Sequence[int],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and value."""
-    groups = _built(name, *settings).biased_tiles(query, mask, shape)
+    groups = _attention_named(name, *settings).biased_tiles(query, mask, shape)
     tiles = (x for group in groups for x in group)
     return attend_groups_backward(gradient, query, key, value, context, lse, tiles)
 
@@ -478,9 +467,9 @@ tiled_attention.register_autograd(_backward, setup_context=_save)
 
 
 @lru_cache(maxsize=256)
-def _built(name: str, *settings: int) -> TiledAttention:
+def _attention_named(name: str, *settings: int) -> TiledAttention:
     """The attention of this package with such a name and settings."""
-    return _OURS[name](*settings)
+    return _COMPILABLE[name](*settings)
 
 
 def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:
@@ -495,7 +484,7 @@ def _with_one_dtype(*inputs: Tensor) -> Sequence[Tensor]:
     return [x.to(torch.get_autocast_dtype(device)) for x in inputs]
 
 
-def _bias(
+def _masking_bias(
     tiles: Tiles,
     rule: RuleFunction | None,
     mask: Mask,

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from companion._checks import check_at_least_zero, check_positive, check_step
+from companion.attention.base import at_least_float32
 from companion.decoding.hypotheses import (
     Hypotheses,
     StepFunction,
@@ -84,14 +85,7 @@ def beam_search(
         ([[2, 2], [3, 2]], tensor([0.6000, 0.2400]))
     """
     check_positive(max_length=max_length, width=width)
-    check_at_least_zero(
-        length_penalty=length_penalty, coverage_penalty=coverage_penalty
-    )
-    if max(_gnmt(max_length, length_penalty), coverage_penalty) > 1e30:
-        raise ValueError(
-            f"with length_penalty={length_penalty} and "
-            f"coverage_penalty={coverage_penalty}, scores would vanish or overflow"
-        )
+    _check_penalties(max_length, length_penalty, coverage_penalty)
     eos, pad = end_and_padding(eos, pad)
     first = first_tokens(state, bos)
     alive, ended = _start(first, width), None
@@ -125,6 +119,20 @@ def beam_search(
     ended = _best(_join(ended, _score(alive, coverage, length_penalty)), width)
     require_possible(ended.scores[:, 0])
     return _hypotheses(ended, history, pad)
+
+
+def _check_penalties(
+    max_length: int, length_penalty: float, coverage_penalty: float
+) -> None:
+    """Refuse penalties below 0, and those by which all scores would be equal or infinite."""
+    check_at_least_zero(
+        length_penalty=length_penalty, coverage_penalty=coverage_penalty
+    )
+    if max(_gnmt(max_length, length_penalty), coverage_penalty) > 1e30:
+        raise ValueError(
+            f"with length_penalty={length_penalty} and "
+            f"coverage_penalty={coverage_penalty}, scores would vanish or overflow"
+        )
 
 
 class _Beam(NamedTuple):
@@ -190,6 +198,7 @@ def _extend(
 
 
 def _gnmt(length: Any, length_penalty: float) -> Any:
+    """The divisor of a log-probability."""
     return ((5 + length) / 6) ** length_penalty
 
 
@@ -211,7 +220,7 @@ def _cover(
         raise ValueError(
             "a coverage penalty needs attention weights, but the model's steps have none"
         )
-    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    weights = at_least_float32(weights)
     if mask is not None:
         expected = weights.shape[0], weights.shape[-1]
         if mask.shape != expected:

@@ -69,7 +69,7 @@ def greedy(
                 [3, 2]])
     """
     first = first_tokens(state, bos)
-    return _generate(step, state, first[:, None], max_length, _best, eos, pad)
+    return _generate(step, state, first[:, None], max_length, _most_probable, eos, pad)
 
 
 def sample(
@@ -170,7 +170,9 @@ def generate(
     """
     check_positive(length=length)
     greedily = temperature == 0 and top_k is None and top_p is None
-    choose = _best if greedily else _sampler(temperature, top_k, top_p, generator)
+    choose = (
+        _most_probable if greedily else _sampler(temperature, top_k, top_p, generator)
+    )
     device = next(model.parameters()).device
     rows = [torch.as_tensor(prompt, device=device) for prompt in prompts]
     check_prompts(rows)
@@ -181,7 +183,7 @@ def generate(
     return _generate(model.step, state, given, length, choose, eos, pad)
 
 
-def _best(log_probs: Float[Tensor, "n v"]) -> Int[Tensor, " n"]:
+def _most_probable(log_probs: Float[Tensor, "n v"]) -> Int[Tensor, " n"]:
     """The most probable tokens."""
     return log_probs.argmax(-1)
 
@@ -205,9 +207,9 @@ def _sampler(
         # relative to the best, or a low temperature would make all of them overflow
         logits = (log_probs - log_probs.amax(-1, keepdim=True)) / divisor
         if top_k is not None:
-            logits = _most_probable(logits, top_k)
+            logits = _top_k(logits, top_k)
         if top_p is not None and top_p < 1:
-            logits = _nucleus(logits, top_p)
+            logits = _top_p(logits, top_p)
         # multinomial refuses NaN; the sentence is refused at the end, if not ended
         probabilities = logits.softmax(-1).nan_to_num(1)
         return probabilities.multinomial(1, generator=generator).squeeze(-1)
@@ -215,12 +217,12 @@ def _sampler(
     return choose
 
 
-def _most_probable(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
+def _top_k(logits: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
     best, tokens = logits.topk(min(k, logits.shape[-1]))
     return torch.full_like(logits, -torch.inf).scatter(-1, tokens, best)
 
 
-def _nucleus(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]:
+def _top_p(logits: Float[Tensor, "n v"], top_p: float) -> Float[Tensor, "n v"]:
     """Keep the token with which the probability reaches ``top_p``, and those before."""
     ordered, tokens = logits.sort(descending=True, stable=True)
     almost = top_p * (1 - 8 * torch.finfo(logits.dtype).eps)  # sums are rounded
@@ -264,7 +266,18 @@ def _generate(
         ended = ended | ends
         if eos >= 0 and ended.all():
             break
-    tokens, log_probs, weights = _own(steps, begin, max_length)
+    tokens, log_probs, weights = _own_steps(steps, begin, max_length)
+    return _up_to_the_end(tokens, log_probs, weights, eos, pad)
+
+
+def _up_to_the_end(
+    tokens: Int[Tensor, "b t"],
+    log_probs: Float[Tensor, "b t"],
+    weights: Float[Tensor, "b t k"] | None,
+    eos: int,
+    pad: int,
+) -> Hypotheses:
+    """The sentences, with padding in place of what follows their ends."""
     ends = tokens == eos
     beyond = ends.cumsum(1) > ends.int()  # there was an end before
     total = log_probs.masked_fill(beyond, 0).sum(1)
@@ -274,7 +287,7 @@ def _generate(
     return Hypotheses(tokens.masked_fill(beyond, pad), total, total, weights)
 
 
-def _own(
+def _own_steps(
     steps: list[tuple[Any, ...]], begin: Int[Tensor, " b"], max_length: int
 ) -> tuple[Any, ...]:
     """What was found in the steps of each sentence's own tokens, in the first columns.

@@ -12,16 +12,9 @@ from torch import Tensor, nn
 
 from companion._checks import check_positions, check_positive
 from companion._transforms import in_transform
+from companion.attention.rotary import next_positions
 
 _First = int | Int[Tensor, " b"]
-
-
-def positions(embedded: Float[Tensor, "b n d"], first: _First) -> Int[Tensor, "#b n"]:
-    """The positions of consecutive vectors, of which ``first`` is the first one's."""
-    length, device = embedded.shape[1], embedded.device
-    if isinstance(first, Tensor):
-        return first[:, None] + torch.arange(length, device=device)
-    return torch.arange(first, first + length, device=device)[None]  # (1, n)
 
 
 def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
@@ -57,11 +50,11 @@ def sinusoids(positions: Num[Tensor, "*n"], size: int) -> Float[Tensor, "*n d"]:
 
 def sinusoids_like(
     embedded: Float[Tensor, "b n d"], first: _First, size: int
-) -> Float[Tensor, "#b n s"]:
+) -> Float[Tensor, "*#b n s"]:
     """The sinusoids of the positions, in the vectors' dtype, from at least 32 bits."""
     check_positions(embedded, first)
     exact = torch.promote_types(embedded.dtype, torch.float32)
-    return sinusoids(positions(embedded, first).to(exact), size).to(embedded.dtype)
+    return sinusoids(next_positions(embedded, first).to(exact), size).to(embedded.dtype)
 
 
 class SinusoidalPositionalEncoding(nn.Module):
@@ -109,7 +102,7 @@ class SinusoidalPositionalEncoding(nn.Module):
             or known.device != embedded.device
         ):
             ahead = embedded.new_empty(1, 2 * length, embedded.shape[2])
-            known = self._known = sinusoids_like(ahead, 0, embedded.shape[2])[0]
+            known = self._known = sinusoids_like(ahead, 0, embedded.shape[2])
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -192,7 +185,7 @@ class LearnedPositionalEncoding(nn.Module):
                 f"embedded has {embedded.shape[2]} features, but the table has "
                 f"{self.embedding.embedding_dim}"
             )
-        return embedded + self.embedding(positions(embedded, first))
+        return embedded + self.embedding(next_positions(embedded, first))
 
 
 class NoPositionalEncoding(nn.Module):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from companion._checks import check_integer_tensor
+from companion.attention.base import at_least_float32
 
 
 @dataclass(frozen=True)
@@ -68,4 +68,4 @@ def to_float32(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
     Args:
         logits: of any floating-point type; c classes.
     """
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return at_least_float32(logits)

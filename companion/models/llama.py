@@ -1,5 +1,9 @@
 """The layer of today's language models, as in Llama: what changed since 2017, put together."""
 
+from typing import Any
+
+from torch import nn
+
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
 from companion.attention.rotary import Rotary
@@ -54,4 +58,12 @@ class LlamaLayer(CausalTransformerLayer):
             residual=PreRMSNorm,
             key_value_heads=key_value_heads,
             feed_forward=SwiGLU(d_model, d_ff),
+        )
+
+    @classmethod
+    def from_torch(cls, other: nn.Module, attention: Attention | None = None) -> Any:
+        """Refused (TypeError): no layer of PyTorch's has RMS norms and a gated network."""
+        raise TypeError(
+            "PyTorch has no layer with the RMS norms and the gated network of LlamaLayer: "
+            "use CausalTransformerLayer.from_torch"
         )

@@ -17,6 +17,7 @@ from companion._checks import (
     check_sentences,
     check_target,
 )
+from companion.attention.base import at_least_float32
 from companion.decoding.state import DecoderStep, tensors
 from companion.layers.deep_output import DeepOutput
 from companion.layers.embedding import Embedding
@@ -133,8 +134,7 @@ class EncoderDecoder(nn.Module):
         """
         check_pairs("sources", source, "targets", target)
         _check_whole(target, pad)
-        logits = self(source, target[:, :-1])
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).mT
+        logits = at_least_float32(self(source, target[:, :-1])).mT
         ignored = -100 if pad is None else pad  # -100 is no token
         return -functional.cross_entropy(
             logits, target[:, 1:].long(), ignore_index=ignored, reduction="none"

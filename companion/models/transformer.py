@@ -266,70 +266,6 @@ def _feed_forward(
     )
 
 
-def _residuals(layer: nn.Module) -> list[tuple[str, Any]]:
-    """The residual connections in their order, with the number that PyTorch gives them."""
-    found = [x for x in layer.children() if isinstance(x, Residual)]
-    return [(str(number), x) for number, x in enumerate(found, 1)]
-
-
-#: The modules of the functions that PyTorch's layers take as an activation.
-_ACTIVATIONS: dict[Any, type[nn.Module]] = {
-    torch.nn.functional.relu: nn.ReLU,
-    torch.nn.functional.gelu: nn.GELU,
-}
-
-
-def _from_torch(kind: Any, other: Any, attention: Attention | None) -> Any:
-    """A layer of a kind with copies of what PyTorch's has, but for attention to a source."""
-    activation = other.activation
-    if not isinstance(activation, nn.Module):
-        if activation not in _ACTIVATIONS:
-            raise TypeError(f"the activation must be ReLU or GELU, not {activation!r}")
-        activation = _ACTIVATIONS[activation]()
-    parts = other.linear1, activation, other.dropout, other.linear2
-    ours = kind(
-        other.linear1.in_features,
-        other.self_attn.num_heads,
-        attention=attention,
-        residual=PreNorm if other.norm_first else PostNorm,
-        feed_forward=nn.Sequential(*map(deepcopy, parts)),
-    )
-    ours.attention = MultiHeadAttention.from_torch(
-        other.self_attn, ours.attention.attention
-    )
-    for number, residual in _residuals(ours):
-        residual.norm = deepcopy(getattr(other, f"norm{number}"))
-        residual.dropout = deepcopy(getattr(other, f"dropout{number}"))
-    return ours.train(other.training)
-
-
-def _to_torch(layer: Any, kind: Any) -> Any:
-    """PyTorch's layer of a kind with copies of what ours has, but for attention to a source."""
-    residual, network = type(layer.attention_residual), layer.feed_forward
-    if residual not in (PreNorm, PostNorm):
-        raise TypeError(f"to_torch needs PreNorm or PostNorm, not {residual.__name__}")
-    parts = [*network] if isinstance(network, nn.Sequential) else [network]
-    if len(parts) == 3:
-        parts.insert(2, nn.Dropout(0.0))
-    if [type(parts[0]), *map(type, parts[2:])] != [nn.Linear, nn.Dropout, nn.Linear]:
-        raise TypeError(f"to_torch needs FeedForward, not {type(network).__name__}")
-    first, activation, dropout, second = map(deepcopy, parts)
-    other = kind(
-        layer.d_model,
-        layer.attention.heads,
-        first.out_features,
-        activation=activation,
-        batch_first=True,
-        norm_first=residual is PreNorm,
-    )
-    other.self_attn = layer.attention.to_torch()
-    other.linear1, other.dropout, other.linear2 = first, dropout, second
-    for number, connection in _residuals(layer):
-        setattr(other, f"norm{number}", deepcopy(connection.norm))
-        setattr(other, f"dropout{number}", deepcopy(connection.dropout))
-    return other.train(layer.training)
-
-
 class TransformerEncoder(nn.Module):
     """A stack of encoder layers over token embeddings plus positional encodings.
 
@@ -541,3 +477,67 @@ def share_embeddings(model: EncoderDecoder) -> None:
             f"cannot be shared"
         )
     model.encoder.embedding.weight = target
+
+
+def _residuals(layer: nn.Module) -> list[tuple[str, Any]]:
+    """The residual connections in their order, with the number that PyTorch gives them."""
+    found = [x for x in layer.children() if isinstance(x, Residual)]
+    return [(str(number), x) for number, x in enumerate(found, 1)]
+
+
+#: The modules of the functions that PyTorch's layers take as an activation.
+_ACTIVATIONS: dict[Any, type[nn.Module]] = {
+    torch.nn.functional.relu: nn.ReLU,
+    torch.nn.functional.gelu: nn.GELU,
+}
+
+
+def _from_torch(kind: Any, other: Any, attention: Attention | None) -> Any:
+    """A layer of a kind with copies of what PyTorch's has, but for attention to a source."""
+    activation = other.activation
+    if not isinstance(activation, nn.Module):
+        if activation not in _ACTIVATIONS:
+            raise TypeError(f"the activation must be ReLU or GELU, not {activation!r}")
+        activation = _ACTIVATIONS[activation]()
+    parts = other.linear1, activation, other.dropout, other.linear2
+    ours = kind(
+        other.linear1.in_features,
+        other.self_attn.num_heads,
+        attention=attention,
+        residual=PreNorm if other.norm_first else PostNorm,
+        feed_forward=nn.Sequential(*map(deepcopy, parts)),
+    )
+    ours.attention = MultiHeadAttention.from_torch(
+        other.self_attn, ours.attention.attention
+    )
+    for number, residual in _residuals(ours):
+        residual.norm = deepcopy(getattr(other, f"norm{number}"))
+        residual.dropout = deepcopy(getattr(other, f"dropout{number}"))
+    return ours.train(other.training)
+
+
+def _to_torch(layer: Any, kind: Any) -> Any:
+    """PyTorch's layer of a kind with copies of what ours has, but for attention to a source."""
+    residual, network = type(layer.attention_residual), layer.feed_forward
+    if residual not in (PreNorm, PostNorm):
+        raise TypeError(f"to_torch needs PreNorm or PostNorm, not {residual.__name__}")
+    parts = [*network] if isinstance(network, nn.Sequential) else [network]
+    if len(parts) == 3:
+        parts.insert(2, nn.Dropout(0.0))
+    if [type(parts[0]), *map(type, parts[2:])] != [nn.Linear, nn.Dropout, nn.Linear]:
+        raise TypeError(f"to_torch needs FeedForward, not {type(network).__name__}")
+    first, activation, dropout, second = map(deepcopy, parts)
+    other = kind(
+        layer.d_model,
+        layer.attention.heads,
+        first.out_features,
+        activation=activation,
+        batch_first=True,
+        norm_first=residual is PreNorm,
+    )
+    other.self_attn = layer.attention.to_torch()
+    other.linear1, other.dropout, other.linear2 = first, dropout, second
+    for number, connection in _residuals(layer):
+        setattr(other, f"norm{number}", deepcopy(connection.norm))
+        setattr(other, f"dropout{number}", deepcopy(connection.dropout))
+    return other.train(layer.training)

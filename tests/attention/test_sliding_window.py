@@ -193,7 +193,7 @@ def test_a_step_needs_no_tiles_no_mask_and_no_copies_for_shared_heads(
     attention, groups, monkeypatch
 ):
     monkeypatch.setattr(MergedAttention, "apply", None)
-    monkeypatch.setattr(PatternAttention, "_visible", None)
+    monkeypatch.setattr(masks, "for_scores", None)
     heads = MultiHeadAttention(24, 4, attention, key_value_heads=groups)
     x = torch.randn(2, N, 24)
     state = heads.start(x)

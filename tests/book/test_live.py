@@ -15,6 +15,7 @@ from PIL import Image
 from attention_course import live_model
 from attention_course.data import numbers
 from attention_course.diagrams.translation import _right_words, speed_of_light
+from attention_course.tasks.number_translation import french_numbers
 from tests.book.conftest import (
     LIVE_IS_SHOWN,
     PIXEL,
@@ -107,7 +108,7 @@ def models(content):
 
 @pytest.fixture(scope="module")
 def task():
-    return live_model.french()
+    return french_numbers()
 
 
 @pytest.fixture

@@ -77,6 +77,14 @@ def copy(ours, theirs, heads, groups):
             mine.copy_(its)
 
 
+def test_pytorchs_layers_are_refused_with_what_to_use_instead():
+    other = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    with pytest.raises(TypeError, match=r"use CausalTransformerLayer\.from_torch$"):
+        LlamaLayer.from_torch(other)
+    with pytest.raises(TypeError, match="needs PreNorm or PostNorm, not PreRMSNorm"):
+        LlamaLayer(8, 2, 20).to_torch()
+
+
 def test_a_layer_knows_distances_and_not_positions():
     """All positions are shifted by masked ones before them."""
     layer, x = spread(LlamaLayer(8, 4, 13, key_value_heads=2)), doubles(2, 5, 8)

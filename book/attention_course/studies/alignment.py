@@ -5,7 +5,7 @@ other describe one word each, and nothing of its neighbours. One French is the u
 in which *cent* has an s unless a number follows; the other has no plural.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,15 +16,16 @@ from torch import Tensor, nn
 from attention_course.data import numbers
 from attention_course.data.numbers import Pair
 from attention_course.data.vocabulary import PAD
-from attention_course.studies.bahdanau import french_numbers
 from attention_course.studies.recording import check_choice, grid
+from attention_course.tasks.number_translation import (
+    bahdanau_translator,
+    french_numbers,
+)
 from attention_course.tasks.translation import Translation, TranslationTask
-from companion.attention.additive import Additive
-from companion.models.bahdanau import BahdanauDecoder, BahdanauEncoder
+from companion.models.bahdanau import BahdanauEncoder
 from companion.models.seq2seq import EncoderDecoder
 
 TITLE = "Chapter 2: what the French word cent attends to"
-ENCODERS = ("bidirectional", "words alone")
 FRENCH = ("usual", "no plural")
 _SINGULAR = {
     "cents": "cent",
@@ -32,8 +33,6 @@ _SINGULAR = {
     "millions": "million",
     "milliards": "milliard",
 }
-_EMBEDDING, _HIDDEN, _ATTENTION = 32, 64, 32
-_SOURCE = 2 * _HIDDEN  # both directions
 _LONGEST_SOURCE = 40  # more than the words of any number
 _AFTER = 3  # words
 
@@ -70,6 +69,13 @@ class EmbeddingEncoder(nn.Module):
         return self.words(source) + self.positions(position), source != PAD
 
 
+#: What encodes the source.
+ENCODERS: dict[str, Callable[..., nn.Module]] = {
+    "bidirectional": BahdanauEncoder,
+    "words alone": lambda words, size, units, pad: EmbeddingEncoder(words, 2 * units),
+}
+
+
 @cache
 def numbers_in(french: str) -> TranslationTask:
     """English numbers of up to twelve digits and their translations into one French."""
@@ -93,19 +99,8 @@ def build(encoder: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     """An untrained model of the study, whose encoder is one of :data:`ENCODERS`."""
     check_choice("encoder", encoder, ENCODERS)
     torch.manual_seed(seed)
-    words = len(task.source)
-    return EncoderDecoder(
-        BahdanauEncoder(words, _EMBEDDING, _HIDDEN, pad=PAD)
-        if encoder == "bidirectional"
-        else EmbeddingEncoder(words, _SOURCE),
-        BahdanauDecoder(
-            len(task.target),
-            _EMBEDDING,
-            _HIDDEN,
-            _SOURCE,
-            Additive(_HIDDEN, _SOURCE, _ATTENTION),
-        ),
-    )
+    words = len(task.source), len(task.target)
+    return bahdanau_translator(*words, ENCODERS[encoder])
 
 
 def weights_of_cent(translations: Sequence[Translation]) -> Float[Tensor, "n 2"]:
@@ -147,4 +142,4 @@ def measure(encoder: str, french: str, seed: int) -> dict[str, float]:
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
-    return grid(encoder=ENCODERS, french=FRENCH, seed=range(3))
+    return grid(encoder=[*ENCODERS], french=FRENCH, seed=range(3))

@@ -8,10 +8,14 @@ from typing import Any
 
 import torch
 
-from attention_course.data import numbers
-from attention_course.data.vocabulary import PAD
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
+from attention_course.tasks.number_translation import (
+    SCORING_UNITS,
+    WORD_SIZE,
+    bahdanau_translator,
+    french_numbers,
+)
 from attention_course.tasks.translation import TranslationTask
 from companion.attention.additive import Additive, LocationSensitive
 from companion.models.bahdanau import (
@@ -38,19 +42,12 @@ COPIERS = ("additive", "location-sensitive")
 TRANSLATOR_LENGTHS = ((1, 27), (1, 4), (5, 8), (9, 12), (13, 16), (17, 20), (21, 27))
 #: The same for the sequences of letters.
 COPIER_LENGTHS = ((10, 40), (10, 14), (15, 19), (20, 25), (26, 32), (33, 40))
-_EMBEDDING, _HIDDEN, _ATTENTION = 32, 64, 32
-_SOURCE = 2 * _HIDDEN  # both directions
+_UNITS = 64  # of each direction of the encoder, and of the decoder
 _DECODERS = {
     "previous state and token": StateAndWordDecoder,
     "new state": CurrentStateDecoder,
     "location-sensitive": LocationSensitiveDecoder,
 }
-
-
-def french_numbers() -> TranslationTask:
-    """The task of translating English numbers of up to twelve digits into French."""
-    pairs = numbers.french_pairs(30_000, seed=0)
-    return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
 
 
 def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
@@ -61,18 +58,17 @@ def build(model: str, task: TranslationTask, seed: int = 0) -> EncoderDecoder:
     """
     check_choice("model", model, TRANSLATORS + COPIERS)
     torch.manual_seed(seed)
-    query = _HIDDEN + _EMBEDDING if model == "previous state and token" else _HIDDEN
+    query = _UNITS + WORD_SIZE if model == "previous state and token" else _UNITS
+    sizes = query, 2 * _UNITS, SCORING_UNITS
     attention = (
-        LocationSensitive(query, _SOURCE, _ATTENTION, channels=8, width=5)
+        LocationSensitive(*sizes, channels=8, width=5)
         if model == "location-sensitive"
-        else Additive(query, _SOURCE, _ATTENTION)
+        else Additive(*sizes)
     )
     encoder = FixedVectorEncoder if model == "without attention" else BahdanauEncoder
     decoder = _DECODERS.get(model, BahdanauDecoder)
-    return EncoderDecoder(
-        encoder(len(task.source), _EMBEDDING, _HIDDEN, pad=PAD),
-        decoder(len(task.target), _EMBEDDING, _HIDDEN, _SOURCE, attention),
-    )
+    words = len(task.source), len(task.target)
+    return bahdanau_translator(*words, encoder, decoder, attention, _UNITS)
 
 
 @cache

@@ -11,10 +11,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_course.data.vocabulary import PAD
-from attention_course.studies.bahdanau import french_numbers
 from attention_course.studies.recording import check_choice, grid
 from attention_course.studies.seq2seq import LENGTHS
+from attention_course.tasks.number_translation import (
+    SCORING_UNITS,
+    bahdanau_translator,
+    french_numbers,
+)
 from attention_course.tasks.translation import TranslationTask
 from companion.attention.additive import Additive
 from companion.models.bahdanau import (
@@ -30,7 +33,6 @@ TITLE = "Chapter 1: what limits a translator that reads the source through one v
 SIZES = (8, 16, 32, 64)
 #: The most words of a target in training: all of the task's, or those of four ranges.
 LONGEST, SHORTER = 27, 16
-_EMBEDDING, _ATTENTION = 32, 32
 
 
 class OneVectorDecoder(BahdanauDecoder):
@@ -84,12 +86,8 @@ def build(reads: str, units: int, seed: int) -> EncoderDecoder:
     check_choice("reads", reads, NETWORKS)
     torch.manual_seed(seed)
     source, target = len(_task(LONGEST).source), len(_task(LONGEST).target)
-    attention = Additive(units, 2 * units, _ATTENTION)
-    encoder, decoder = NETWORKS[reads]
-    return EncoderDecoder(
-        encoder(source, _EMBEDDING, units, pad=PAD),
-        decoder(target, _EMBEDDING, units, 2 * units, attention),
-    )
+    attention = Additive(units, 2 * units, SCORING_UNITS)
+    return bahdanau_translator(source, target, *NETWORKS[reads], attention, units)
 
 
 def measure(

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from attention_course.data.vocabulary import BOS, EOS, PAD, pad
-from attention_course.studies.bahdanau import french_numbers
 from attention_course.studies.recording import grid
+from attention_course.tasks.number_translation import french_numbers
 from attention_course.tasks.translation import TranslationTask
 from companion.models.seq2seq import (
     ChoDecoder,

@@ -1,4 +1,4 @@
-"""Translation of number words: the task, models and table of chapters 5, 6 and 11."""
+"""Translation of number words: the tasks, models and table of chapters 1, 2, 5, 6 and 11."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,9 +9,12 @@ from torch import nn
 from attention_course.data import numbers
 from attention_course.data.vocabulary import PAD
 from attention_course.tasks.translation import TranslationTask
+from companion.attention.additive import Additive
+from companion.attention.base import Attention
 from companion.attention.scores import Bilinear
 from companion.layers.positional_encoding import SinusoidalPositionalEncoding
 from companion.layers.residual import PostNorm, PreNorm
+from companion.models.bahdanau import BahdanauDecoder, BahdanauEncoder
 from companion.models.luong import LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 from companion.models.transformer import (
@@ -24,6 +27,18 @@ from companion.models.transformer import (
 #: The ranges of French words by which exact match is split. No number below a billion
 #: has more than 20.
 LENGTH_RANGES = ((1, 4), (5, 8), (9, 12), (13, 16), (17, 20))
+#: Features of a word, and units of the scoring network, in chapter 2.
+WORD_SIZE, SCORING_UNITS = 32, 32
+
+
+def french_numbers() -> TranslationTask:
+    """The task of translating English numbers of up to twelve digits into French.
+
+    Chapters 1 and 2 have it: 28,800 training pairs, 535 for validation and 534 for the
+    test.
+    """
+    pairs = numbers.french_pairs(30_000, seed=0)
+    return TranslationTask(*numbers.split(pairs, fraction=0.04, seed=0))
 
 
 def short_numbers(most_words: int = 20) -> TranslationTask:
@@ -40,6 +55,30 @@ def short_numbers(most_words: int = 20) -> TranslationTask:
     ]
     few_words = [pair for pair in pairs if len(pair.target) <= most_words]
     return TranslationTask(*numbers.split(few_words, 0.05, seed=0))
+
+
+def bahdanau_translator(
+    source: int,
+    target: int,
+    encoder: Callable[..., nn.Module] = BahdanauEncoder,
+    decoder: type[BahdanauDecoder] = BahdanauDecoder,
+    attention: Attention | None = None,
+    units: int = 64,
+) -> EncoderDecoder:
+    """Bahdanau's model as chapter 2 trains it, or with other parts of the same sizes.
+
+    Args:
+        source, target: the sizes of the vocabularies.
+        encoder, decoder: build the two from their sizes.
+        attention: what the decoder attends with; additive attention by default. One that is
+            given was initialised before the encoder, the default is after it.
+        units: of each direction of the encoder, and of the decoder.
+    """
+    reader = encoder(source, WORD_SIZE, units, pad=PAD)
+    if attention is None:
+        attention = Additive(units, 2 * units, SCORING_UNITS)
+    writer = decoder(target, WORD_SIZE, units, 2 * units, attention)
+    return EncoderDecoder(reader, writer)
 
 
 def luong_general(

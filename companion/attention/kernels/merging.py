@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from companion.attention.base import at_least_float32
 from companion.attention.kernels.tiling import Tiles
 
 # Private to PyTorch, so they may be missing; plain operations then replace them.
@@ -193,8 +194,8 @@ def _uses_flash(query: Tensor, value: Tensor) -> bool:
 
 
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-    wide = torch.promote_types(query.dtype, torch.float32)
-    scores = (query.to(wide) * query.shape[-1] ** -0.5) @ key.to(wide).mT
+    query, key = at_least_float32(query), at_least_float32(key)
+    scores = (query * query.shape[-1] ** -0.5) @ key.mT
     return scores if bias is None else scores + bias
 
 

@@ -4,12 +4,14 @@ import torch
 from attention_course.data import numbers
 from attention_course.tasks import (
     LENGTH_RANGES,
+    bahdanau_translator,
     exact_match_by_length,
     exact_match_table,
     luong_general,
     narrow_transformer,
     short_numbers,
 )
+from companion.attention import Additive
 from companion.layers import LearnedPositionalEncoding, PostNorm, PreNorm
 
 
@@ -52,6 +54,18 @@ def test_the_model_depends_on_its_seed_and_has_the_size_of_chapter_5(french):
     assert not torch.equal(
         first.encoder.embedding.weight, other.encoder.embedding.weight
     )
+
+
+def test_a_translator_of_bahdanaus_attends_with_what_it_is_given_in_the_sizes_it_is_given():
+    default, small = bahdanau_translator(9, 7), bahdanau_translator(9, 7, units=8)
+    assert default.encoder.rnn.hidden_size == default.decoder.cell.hidden_size == 64
+    assert small.encoder.rnn.hidden_size == small.decoder.cell.hidden_size == 8
+    assert small.decoder.attention.U.in_features == small.decoder.source_size == 16
+    attention = Additive(8, 16, 5)
+    model = bahdanau_translator(9, 7, attention=attention, units=8)
+    assert model.decoder.attention is attention
+    tokens = torch.tensor([[4, 5, 6]])
+    assert model(tokens, tokens).shape == (1, 3, 7)
 
 
 def test_exact_match_of_all_and_of_each_length(french):
