@@ -6,7 +6,7 @@ checked, and :func:`needs_extra` names what has to be installed.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
@@ -31,46 +31,41 @@ def check_integers(**numbers: Any) -> None:
 def check_positive(**sizes: int) -> None:
     """Refuse sizes that are not integers (TypeError) or are below 1."""
     check_integers(**sizes)
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, not {size}")
+    _check(sizes, lambda x: x >= 1, "at least 1")
 
 
 def check_even(**sizes: int) -> None:
     """Refuse what :func:`check_positive` refuses, and odd sizes."""
     check_positive(**sizes)
-    for name, size in sizes.items():
-        if size % 2:
-            raise ValueError(f"{name} must be even, because it is halved, not {size}")
+    _check(sizes, lambda x: x % 2 == 0, "even, because it is halved")
 
 
 def check_odd(**sizes: int) -> None:
     """Refuse what :func:`check_positive` refuses, and even sizes."""
     check_positive(**sizes)
-    for name, size in sizes.items():
-        if size % 2 == 0:
-            raise ValueError(f"{name} must be odd, so that it has a centre, not {size}")
+    _check(sizes, lambda x: x % 2 == 1, "odd, so that it has a centre")
 
 
 def check_above_zero(**numbers: float) -> None:
     """Refuse what is not finite or not above 0."""
-    for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise ValueError(f"{name} must be finite and above 0, not {number}")
+    _check(numbers, lambda x: 0 < x < math.inf, "finite and above 0")
 
 
 def check_at_least_zero(**numbers: float) -> None:
     """Refuse what is not finite or below 0."""
-    for name, number in numbers.items():
-        if not 0 <= number < math.inf:
-            raise ValueError(f"{name} must be finite and at least 0, not {number}")
+    _check(numbers, lambda x: 0 <= x < math.inf, "finite and at least 0")
 
 
 def check_fraction(**numbers: float) -> None:
     """Refuse what is below 0, or not below 1."""
+    _check(numbers, lambda x: 0 <= x < 1, "at least 0 and below 1")
+
+
+def _check(numbers: dict[str, Any], sound: Callable[[Any], bool], wanted: str) -> None:
+    """Refuse numbers that are not sound, by name."""
     for name, number in numbers.items():
-        if not 0 <= number < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, not {number}")
+        if not sound(number):
+            raise ValueError(f"{name} must be {wanted}, not {number}")
 
 
 # Attention: inputs and masks

@@ -265,23 +265,13 @@ class _Implementation:
             key, value = key[..., :length, :], value[..., :length, :]
         if scaling is not None and getattr(self.attention, "scale", 1.0) is None:
             query = query * (scaling * query.shape[-1] ** 0.5)  # instead of 1/√d
-        inputs = query, repeat_heads(query, key), repeat_heads(query, value)
-        context = _with_dropout(inside, *inputs, attention_mask, dropout)
+        key, value = repeat_heads(query, key), repeat_heads(query, value)
+        if dropout:
+            weights = inside.weights(query, key, attention_mask)
+            context = dropped(weights, dropout) @ value
+        else:
+            context = inside(query, key, value, attention_mask)
         return context.transpose(1, 2).contiguous(), None
-
-
-def _with_dropout(
-    attention: Attention,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    probability: float,
-) -> Tensor:
-    """The contexts, of which some weights are dropped."""
-    if not probability:
-        return attention(query, key, value, mask)
-    return dropped(attention.weights(query, key, mask), probability) @ value
 
 
 def _as_causal(attention: Attention) -> Attention:

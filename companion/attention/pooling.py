@@ -10,12 +10,7 @@ from companion._checks import (
     check_positive,
     check_states,
 )
-from companion.attention.base import (
-    Attention,
-    masked_softmax,
-    reset_uniform,
-    uniform_parameter,
-)
+from companion.attention.base import Attention, masked_softmax, reset_uniform
 
 
 def last_pooling(
@@ -99,7 +94,8 @@ class AttentionPooling(nn.Module):
         )
         check_positive(query_size=query_size)
         self.attention = attention
-        self.query = uniform_parameter(query_size)
+        self.query = nn.Parameter(torch.empty(query_size))
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Initialise the query as in ``nn.Linear``; the attention is a module of its own."""

@@ -267,17 +267,6 @@ def _generate(
         if eos >= 0 and ended.all():
             break
     tokens, log_probs, weights = _own_steps(steps, begin, max_length)
-    return _up_to_the_end(tokens, log_probs, weights, eos, pad)
-
-
-def _up_to_the_end(
-    tokens: Int[Tensor, "b t"],
-    log_probs: Float[Tensor, "b t"],
-    weights: Float[Tensor, "b t k"] | None,
-    eos: int,
-    pad: int,
-) -> Hypotheses:
-    """The sentences, with padding in place of what follows their ends."""
     ends = tokens == eos
     beyond = ends.cumsum(1) > ends.int()  # there was an end before
     total = log_probs.masked_fill(beyond, 0).sum(1)

@@ -11,6 +11,7 @@ from companion.attention.attention_over_attention import attention_over_attentio
 from companion.attention.base import masked_softmax
 from companion.attention.pooling import last_pooling, mean_pooling
 from companion.layers.embedding import Embedding
+from companion.layers.gru import pytorch_gru
 from companion.layers.recurrent import run_packed, source_mask
 from companion.models.text_classifier import SentenceStates
 
@@ -45,8 +46,7 @@ class Reader(nn.Module, ABC):
         check_even(size=size)
         self.embedding = Embedding(vocabulary_size, embedding_size, pad)
         self.document_rnn, self.question_rnn = (
-            nn.GRU(embedding_size, size // 2, batch_first=True, bidirectional=True)
-            for _ in range(2)
+            pytorch_gru(embedding_size, size // 2, bidirectional=True) for _ in range(2)
         )
 
     @abstractmethod

@@ -8,6 +8,7 @@ from companion._checks import check_even, check_positive, check_rows
 from companion.attention.pooling import AttentionPooling
 from companion.attention.recording import record_weights
 from companion.attention.scores import HiddenDot
+from companion.layers.gru import pytorch_gru
 from companion.layers.recurrent import is_token, run_packed
 from companion.models.bahdanau import BahdanauEncoder
 from companion.models.text_classifier import Classifier, PoolingFunction
@@ -57,9 +58,7 @@ class HierarchicalEncoder(nn.Module):
         check_positive(size=size)
         check_even(sentence_size=sentence_size)
         self.words, self.pooling, self.pad = words, pooling, pad
-        self.rnn = nn.GRU(
-            size, sentence_size // 2, batch_first=True, bidirectional=True
-        )
+        self.rnn = pytorch_gru(size, sentence_size // 2, bidirectional=True)
 
     def forward(
         self, documents: Int[Tensor, "b s n"]
