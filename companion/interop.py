@@ -190,7 +190,8 @@ def register(name: str, attention: Attention) -> None:
 
     Raises:
         ValueError: the attention has parameters; in a call, the queries are not at the
-            last of the keys, as with a static cache, and the attention needs positions.
+            last of the keys, as with a static cache or in attention to another sequence,
+            and the attention needs positions.
         NotImplementedError: in a call, the model adds something to its scores, or caps
             them.
 
@@ -221,6 +222,8 @@ class _Implementation:
     def __init__(self, name: str, attention: Attention, model_mask: Callable[..., Any]):
         self.name, self.attention, self.model_mask = name, attention, model_mask
         self.causal = _as_causal(attention)
+        scales = [x.scale for x in attention.modules() if hasattr(x, "scale")]
+        self.takes_scale = scales != [] and not any(scales)
 
     def mask(self, **sizes: Any) -> Any:
         """The model's mask; refused where it hides that the queries are not the last."""
@@ -228,14 +231,19 @@ class _Implementation:
         queries, keys = (
             int(sizes.get(f"{x}_offset", 0)) + sizes[f"{x}_length"] for x in ("q", "kv")
         )
-        needed = self.attention.uses_query_position
-        if visible is not None and queries != keys and needed:
+        if visible is not None:
+            self._check_last(queries, keys)
+        return visible
+
+    def _check_last(self, queries: int, keys: int) -> None:
+        """Refuse queries that are not at the last of the keys, if positions are needed."""
+        if queries != keys and self.attention.uses_query_position:
             raise ValueError(
                 f"{type(self.attention).__name__} needs queries at the last of the keys, not "
-                f"at {queries} of {keys}, as with a static cache: use the default cache, or "
-                f"register ScaledDot(), for which the model's mask is enough"
+                f"at {queries} of {keys}, as with a static cache or in attention to another "
+                f"sequence: use the default cache, or register ScaledDot(), for which the "
+                f"model's mask is enough"
             )
-        return visible
 
     def attend(
         self,
@@ -260,10 +268,12 @@ class _Implementation:
             attention_mask = _visible(attention_mask, "attention_mask")
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
+        if not getattr(module, "is_causal", True):  # perhaps of another sequence
+            self._check_last(length, key.shape[-2])
         if attention_mask is None and is_causal and length > 1:
             inside = self.causal  # further keys are the empty places of a static cache
             key, value = key[..., :length, :], value[..., :length, :]
-        if scaling is not None and getattr(self.attention, "scale", 1.0) is None:
+        if scaling is not None and self.takes_scale:
             query = query * (scaling * query.shape[-1] ** 0.5)  # instead of 1/√d
         key, value = repeat_heads(query, key), repeat_heads(query, value)
         if dropout:

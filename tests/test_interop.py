@@ -11,11 +11,13 @@ from companion.attention import (
     Additive,
     ALiBi,
     AtrousAttention,
+    Causal,
     CausalAttention,
     Cosine,
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
+    PerHead,
     ScaledDot,
     SlidingWindowAttention,
     masks,
@@ -306,7 +308,7 @@ def build():
 @torch.no_grad()
 def logits(model, name, words=None, **call):
     model.set_attn_implementation(name)
-    return model(TOKENS, attention_mask=words, **call).logits
+    return model(TOKENS, **{"attention_mask": words} | call).logits
 
 
 def almost(found, expected, words=None):
@@ -414,6 +416,45 @@ def test_scale_dropout_and_gradients_are_those_of_the_model(build):
         torch.testing.assert_close(found, expected, atol=2e-4, rtol=2e-4)
     whole = logits(model, "ours")
     assert not torch.allclose(logits(model.train(), "ours"), whole, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda: Causal(ScaledDot()),
+        lambda: PerHead(*4 * [CausalAttention()]),
+        lambda: Causal(PerHead(*4 * [Causal(ScaledDot())])),
+    ],
+)
+def test_the_scale_of_the_model_reaches_what_is_wrapped(build, kind):
+    register("ours", kind())
+    model = build()
+    for layer in model.model.layers:
+        layer.self_attn.scaling *= 3
+    almost(logits(model, "ours"), logits(model, "eager"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["all", "padded right"])
+def test_attention_to_another_sequence_has_no_window(words):
+    """A window at the end of the source would be no error of shapes, but none of any use."""
+    library = pytest.importorskip("transformers")
+    sizes = {"d_model": 16, "vocab_size": 31, "max_position_embeddings": 64}
+    sizes |= {
+        f"{part}_{name}": size
+        for part in ("encoder", "decoder")
+        for name, size in {"layers": 1, "attention_heads": 4, "ffn_dim": 24}.items()
+    }
+    torch.manual_seed(0)
+    model = library.BartForConditionalGeneration(library.BartConfig(**sizes)).eval()
+    call = {"attention_mask": WORDS[words], "decoder_input_ids": TOKENS[:, :4]}
+    register("ours", LocalAttention(3))
+    with pytest.raises(ValueError, match=r"LocalAttention needs .* another sequence"):
+        logits(model, "ours", **call)
+    register("dense", ScaledDot())
+    found, expected = (logits(model, name, **call) for name in ("dense", "eager"))
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=2e-5)
 
 
 @pytest.mark.slow
