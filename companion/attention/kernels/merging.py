@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from companion.attention.base import at_least_float32
 from companion.attention.kernels.tiling import Tiles
@@ -52,15 +51,36 @@ class MergedAttention(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any, gradient: Float[Tensor, "b q v"]
     ) -> tuple[Tensor | None, ...]:
         """The gradients of query, key and value."""
         query, key, value, context, lse, *biases = ctx.saved_tensors
-        tiles = zip(ctx.tiles, biases, strict=True)
+        tiles = list(zip(ctx.tiles, biases, strict=True))
         inputs = (query, key, value, context, lse)
-        return *attend_groups_backward(gradient, *inputs, tiles), None
+        return *_Gradients.apply(gradient, *inputs, tiles), None
+
+
+class _Gradients(torch.autograd.Function):
+    """The gradients of query, key and value, which depend on all three, but have no gradient.
+
+    PyTorch's ``once_differentiable`` would take those of a linear loss for constants.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, *inputs: Any
+    ) -> tuple[Float[Tensor, "b q d"], Float[Tensor, "b k d"], Float[Tensor, "b k v"]]:
+        """As :func:`attend_groups_backward`."""
+        return attend_groups_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        """Refuse what would be the second derivative."""
+        raise RuntimeError(
+            "attention by tiles has no second derivative: PatternAttention with the same rule "
+            "has one, by its weights"
+        )
 
 
 def attend_groups(
