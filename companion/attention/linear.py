@@ -102,6 +102,7 @@ def parallel_linear_attention(
         >>> parallel_linear_attention(x, x, x).shape
         torch.Size([1, 5, 8])
     """
+    _check_same_positions(query, key, value)
     products = (query @ key.mT).tril()  # (*b, n, n)
     return _ratio(products @ value, products.sum(-1, keepdim=True))
 
@@ -183,16 +184,21 @@ def chunked_linear_attention(
     return contexts, sums_S[..., -1, :, :], sums_z[..., -1, :]
 
 
-def _earlier_sums(
-    query: Tensor, key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The sums over earlier positions, zero where there are none."""
+def _check_same_positions(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse unequal numbers of queries, keys and values."""
     lengths = [x.shape[-2] for x in (query, key, value)]
     if len(set(lengths)) > 1:
         raise ValueError(
             "each position needs a query, a key and a value, but there are "
             f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
         )
+
+
+def _earlier_sums(
+    query: Tensor, key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The sums over earlier positions, zero where there are none."""
+    _check_same_positions(query, key, value)
     *batch, _, size = key.shape
     S = key.new_zeros(*batch, size, value.shape[-1]) if S is None else S
     z = key.new_zeros(*batch, size) if z is None else z

@@ -50,9 +50,9 @@ class LanguageModel(nn.Module):
         position: nn.Module | None = None,
     ):
         super().__init__()
-        d_model = layers[0].d_model
         for layer in layers:
             check_kind(self, layer, CausalTransformerLayer)
+        d_model = layers[0].d_model
         self.embedding = ScaledEmbedding(vocabulary_size, d_model)
         self.position = SinusoidalPositionalEncoding() if position is None else position
         self.layers: Any = nn.ModuleList(layers)

@@ -299,7 +299,8 @@ def test_more_queries_than_keys_are_an_error():
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shorter", [0, 1, 2])
 @pytest.mark.parametrize(
-    "compute", [recurrent_linear_attention, chunked_linear_attention]
+    "compute",
+    [recurrent_linear_attention, chunked_linear_attention, parallel_linear_attention],
 )
 def test_unequal_numbers_of_queries_keys_and_values_are_an_error(shorter, compute):
     x = torch.rand(1, 5, 4)

@@ -85,6 +85,8 @@ def test_layers_of_an_encoder_which_attend_to_later_positions_are_an_error():
         TypeError, match="needs CausalTransformerLayer, not Transformer"
     ):
         LanguageModel(11, encoders)
+    with pytest.raises(TypeError, match="not the class CausalTransformerLayer: write"):
+        LanguageModel(11, [CausalTransformerLayer])
 
 
 def test_the_loss_is_the_cross_entropy_of_the_next_token():
