@@ -53,7 +53,7 @@ def read(browser, html):
 
 def test_the_faces_are_small_and_have_their_licence():
     fonts = list(FONTS.glob("*.woff2"))
-    assert len(fonts) == 6
+    assert len(fonts) == 7
     assert sum(font.stat().st_size for font in fonts) <= 150_000
     assert "SIL OPEN FONT LICENSE" in (FONTS / "OFL.txt").read_text("utf-8")
 
@@ -69,6 +69,18 @@ def test_text_labels_and_code_have_faces_of_their_own(read):
         ("article .highlight pre", "Book Code"),
     ):
         assert page.evaluate(STYLE, selector)[0] == face, selector
+
+
+@pytest.mark.parametrize("name", ["index", "06_transformer", "api_attention"])
+def test_all_faces_of_a_page_are_those_of_the_book_its_icons_too(name, browser, html):
+    page, asked = browser.new_page(), set()
+    page.on("request", lambda request: asked.add(request.url))
+    page.goto((html / "book" / f"{name}.html").as_uri(), wait_until="networkidle")
+    page.evaluate("document.fonts.ready.then(() => true)")
+    fonts = {url for url in asked if url.endswith((".woff2", ".ttf"))}
+    assert any(url.endswith("/icons.woff2") for url in fonts)
+    assert all("/_static/fonts/" in url for url in fonts if "mathjax" not in url)
+    page.close()
 
 
 def test_text_is_larger_than_code_and_a_section_heavier_than_what_is_in_it(read):
