@@ -32,6 +32,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "_static" / "live"
 SPEED_OF_LIGHT = Path(translation.__file__).with_name("speed_of_light.json")
 ENCODERS = {"withAttention": BahdanauEncoder, "withoutAttention": FixedVectorEncoder}
 STEPS = 400  # of training, for each of the two models
+RATE = 0.02  # of learning, at which both have their lowest validation loss
 LONGEST = 30  # a model that has not stopped by then is stopped
 STILL = 299_792_458  # the number in the still picture: the speed of light in metres per second
 
@@ -59,7 +60,7 @@ def train(task: TranslationTask) -> dict[str, EncoderDecoder]:
         name: build(name, len(task.source), len(task.target)) for name in ENCODERS
     }
     for model in models.values():
-        task.train(model, STEPS)
+        task.train(model, STEPS, RATE)
     return models
 
 

@@ -433,18 +433,18 @@ def test_a_verdict_and_whether_the_number_was_in_training(live):
     live.locator(".live-heads", has_text="never seen in training").wait_for()
     result = live.locator(".live-result").text_content()
     assert "With attention: exact." in result
-    assert "Without attention: 6 words wrong or extra, says 299,298,461." in result
-    assert live.locator(".live-fixed .live-wrong").count() == 6
+    assert "Without attention: 4 words wrong or extra, says 299,792,898." in result
+    assert live.locator(".live-fixed .live-wrong").count() == 4
     assert live.locator(".live-attended .live-wrong").count() == 0
 
 
 def test_what_a_number_shows_stands_below_it_in_words(live):
     live.locator(".live-meaning", has_text="in training").wait_for()
     for number, meaning in {
-        "80": "Both models have seen 80 in training; without attention, ",
+        "500": "Both models have seen 500 in training; without attention, ",
         "97": "Neither model has seen 97 in training, yet both translate it.",
         "299792458": "; only the one with attention translates it.",
-        "171717": "it is hard for both.",
+        "153000111010": "it is hard for both.",
     }.items():
         type_in(live, number)
         assert meaning in live.locator(".live-meaning").text_content()
@@ -453,7 +453,7 @@ def test_what_a_number_shows_stands_below_it_in_words(live):
 
 def test_a_verdict_counts_the_words_that_are_crossed_out(live):
     for number, (column, place) in itertools.product(
-        ("1", "7", "80", "97", "1984", "171717", "999"),
+        ("1", "7", "500", "97", "1984", "153000111010", "999"),
         (("fixed", 1), ("attended", 3)),
     ):
         type_in(live, number)
@@ -540,17 +540,17 @@ def test_the_table_has_the_weights(live, task, models):
 def test_keys_lead_from_word_to_word(live):
     live.locator(".live-attended [tabindex='0']").focus()
     assert (
-        live.locator(".live-now").text_content().startswith("“deux” attends to seven")
+        live.locator(".live-now").text_content().startswith("“deux” attends to ninety")
     )
     for _ in range(3):
         live.keyboard.press("ArrowDown")
     assert (
         live.locator(".live-now").text_content()
-        == "“vingt” attends to ninety 66\u00a0%, nine 20\u00a0%."
+        == "“vingt” attends to nine 59\u00a0%, ninety 33\u00a0%."
     )
     chosen = live.locator(".live-attended [aria-selected='true']")
     assert (
-        chosen.get_attribute("aria-label") == "vingt: ninety 66\u00a0%, nine 20\u00a0%"
+        chosen.get_attribute("aria-label") == "vingt: nine 59\u00a0%, ninety 33\u00a0%"
     )
     assert live.locator(".live-attended [tabindex='0']").count() == 1
     live.keyboard.press("ArrowUp")
@@ -588,7 +588,7 @@ def test_the_whole_part_can_be_used_by_keyboard_alone(live):
 def test_pointing_shows_weights_until_the_pointer_leaves(live):
     live.locator(".live-attended li").nth(3).hover()
     assert (
-        live.locator(".live-now").text_content().startswith("“vingt” attends to ninety")
+        live.locator(".live-now").text_content().startswith("“vingt” attends to nine ")
     )
     assert live.locator(".live-weight.live-current").count() > 0
     assert (
@@ -602,7 +602,7 @@ def test_a_tap_chooses_a_word(visit):
     page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.locator(".live-attended li").nth(3).tap()
     assert (
-        page.locator(".live-now").text_content().startswith("“vingt” attends to ninety")
+        page.locator(".live-now").text_content().startswith("“vingt” attends to nine ")
     )
 
 
@@ -640,7 +640,7 @@ def test_after_the_last_word_of_one_model_the_other_goes_on(live):
     for _ in range(18):
         press(live, "Step")
     assert live.locator(".live-now").text_content() == (
-        "With attention, the translation has ended. Without: “et”."
+        "With attention, the translation has ended. Without: “dix”."
     )
     weights = live.locator(".live-source li").evaluate_all(
         "words => words.map(word => word.style.getPropertyValue('--weight'))"
@@ -813,7 +813,7 @@ def test_without_scripts_there_is_a_picture_that_is_described(visit, name):
     assert picture.is_visible()
     description = picture.get_attribute("aria-label")
     assert description == speed_of_light().description
-    assert "6 words wrong or extra" in description
+    assert "4 words wrong or extra" in description
     assert page.locator(".live").count() == 0
 
 

@@ -6,10 +6,10 @@
   const PLACES = ".live-translation, .tag_live-translation";
   const FIRST = 299792458;
   const EXAMPLES = [
-    [80, "short and seen in training, but wrong without attention"],
+    [500, "short and seen in training, but wrong without attention"],
     [97, "never seen in training, but exact with and without attention"],
     [1984, "a year"],
-    [171717, "hard for both models"],
+    [153000111010, "hard for both models"],
     [299792458, "the speed of light in metres per second"],
     [4294967296, "two to the power of 32"],
     [999999999998, "one of the longest"],
