@@ -266,45 +266,8 @@ def gru_cell() -> Drawing:
     return drawing
 
 
-def lstm_cell() -> Drawing:
-    """A long short-term memory: its gates, its cell state and its hidden state.
-
-    Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
-    """
-    drawing = Drawing(
-        364,
-        "An LSTM cell. Forget gate f, input gate i and output gate o are sigmoids, and"
-        " the candidate g is a tanh, of the input x_t and the old hidden state h_{t−1}."
-        " The new cell state c_t is the sum of f times c_{t−1} and i times g. The new"
-        " hidden state h_t is o times the tanh of c_t, all element by element.",
-    )
-    cell = _Cell(drawing)
-    keep, add = cell.update("*c*", "value", 84, 200)
-    forget = cell.layer(84, "σ", "*f*_t", "forget\ngate")
-    accept = cell.layer(160, "σ", "*i*_t", "input\ngate")
-    candidate = cell.layer(240, "tanh", "*g*_t", "candidate")
-    output = cell.layer(336, "σ", "*o*_t", "output\ngate")
-    cell.read([forget, accept, candidate, output])
-
-    write = cell.elementwise(200, 120, "×")
-    drawing.arrow(forget.top, keep.bottom)
-    drawing.arrow(accept.top, (accept.x, write.y), write.left)
-    drawing.arrow(candidate.top, (candidate.x, write.y), write.right)
-    drawing.arrow(write.top, add.bottom)
-
-    squash = cell.elementwise(398, 120, "tanh", radius=20)
-    show = cell.elementwise(398, output.y, "×")
-    hidden = cell.state(448, output.y, "*h*_t", "key")
-    drawing.dot(squash.x, add.y, 3, "value")
-    drawing.arrow((squash.x, add.y), squash.top, role="value")
-    drawing.arrow(squash.bottom, show.top)
-    drawing.arrow(output.right, show.left)
-    drawing.arrow(show.right, hidden.left, role="key")
-    return drawing
-
-
 class _Cell:
-    """The parts that the drawings of recurrent cells have in common."""
+    """The parts of the drawing of a recurrent cell."""
 
     def __init__(self, drawing: Drawing):
         self.drawing = drawing
