@@ -421,3 +421,21 @@ def test_the_tables_of_compatibility_have_every_subject_and_every_refusal(html):
     marks = {cell.text_content() for row in rows for cell in row[2:]}
     letters = page.xpath("//div[contains(@class, 'refusals')]//tbody/tr/td[1]")
     assert marks == {"✓", *(letter.text_content() for letter in letters)}
+
+
+@pytest.mark.parametrize("name", ["index", "06_transformer", "bench", "api_attention"])
+def test_no_script_delays_what_is_shown_first(name, html):
+    head = lxml.html.parse(str(html / "book" / f"{name}.html")).find("head")
+    scripts = head.xpath(".//script[@src]")
+    assert len(scripts) > 8
+    assert all("defer" in script.attrib for script in scripts)
+
+
+def test_formulas_are_no_stops_of_the_keyboard(visit):
+    page = visit("06_transformer.html")
+    formulas = page.locator("article mjx-container")
+    assert formulas.count() > 100
+    assert not page.locator("article mjx-container[tabindex]").count()
+    assert formulas.first.locator(
+        "mjx-assistive-mml math"
+    ).count()  # for screen readers
