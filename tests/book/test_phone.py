@@ -6,7 +6,7 @@ from tests.book.conftest import KEYBOARD_REACHES_ALL, OPEN
 from tests.conftest import ROOT
 
 CHAPTERS = sorted(path.stem for path in ROOT.glob("book/[0-9]*.ipynb"))
-WIDTH = 390
+WIDTH, NARROWEST = 390, 320
 SMALL = """() => [...document.querySelectorAll('article figure svg text:not(:empty)')].filter(
     text => !text.closest('.live') && text.getBoundingClientRect().width).map(text => {
         const { a, b } = text.ownerSVGElement.getScreenCTM();
@@ -35,4 +35,7 @@ def test_labels_have_nine_pixels_and_code_is_wrapped(name, phone):
     assert not page.evaluate(SMALL)
     assert not page.evaluate(CUT_OFF)
     assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH
+    page.set_viewport_size({"width": NARROWEST, "height": 700})
+    assert not page.evaluate(SMALL)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST
     page.wait_for_function(KEYBOARD_REACHES_ALL)
