@@ -46,7 +46,8 @@ STICKING_OUT = """width => [...document.querySelectorAll("body *")].filter(
 XHTML, OPF = "{http://www.w3.org/1999/xhtml}", "{http://www.idpf.org/2007/opf}"
 MATH = "{http://www.w3.org/1998/Math/MathML}math"
 IN_THE_BOOK = (
-    r'href="((?!\w+:|\.\./_)[^"#]*)#?([^"]*)"'  # neither source code nor pictures
+    # neither source code nor pictures, nor what a plot refers to
+    r'<a [^>]*href="((?!\w+:|\.\./_)[^"#]*)#?([^"]*)"'
 )
 SCREEN_ONLY = {"script", "form", "input", "button", "select", "style", "iframe"}
 
