@@ -26,7 +26,7 @@ def five_steps(tmp_path):
         source = ROOT / name
         if source.is_dir():
             skipped = shutil.ignore_patterns(
-                "__pycache__", "*.ipynb", "_static", "test_contributing.py"
+                "__pycache__", "*.ipynb", "test_contributing.py"
             )
             shutil.copytree(source, tmp_path / name, ignore=skipped)
         else:
