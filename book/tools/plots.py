@@ -61,7 +61,7 @@ def in_page(plot: re.Match[str], alternative: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-label="{escape(alternative)}"'
         f' width="{width * PIXELS_A_POINT:.0f}" height="{height * PIXELS_A_POINT:.0f}"'
-        f' viewBox="0 0 {width:.2f} {height:.2f}" style="min-width: {0.9 * width:.0f}px">{body}'
+        f' viewBox="0 0 {width:.2f} {height:.2f}" style="--least: {0.9 * width:.0f}px">{body}'
     )
 
 
