@@ -27,8 +27,13 @@ if (document.documentElement.classList.contains("in-slices")) {
   addEventListener("click", beforeLink, { capture: true });
 }
 
-// The keyboard reaches what can be scrolled.
+// The keyboard reaches what can be scrolled. The theme sees to it, too, but lays the page out anew for each part, when
+// it is loaded and whenever anything in it changes: it finds no part.
 {
+  const ofTheme = "pre, .nboutput > .output_area, ";
+  document.querySelectorAll = (selector) =>
+    Document.prototype.querySelectorAll.call(document, selector.startsWith(ofTheme) ? "none" : selector);
+
   const TABLE = ".pst-scrollable-table-container";
   const MAY_SCROLL = `pre, figure, .cell_output > .output, ${TABLE}`;
   const canScroll = (part) =>

@@ -92,6 +92,15 @@ def test_a_page_that_may_not_open_at_its_top_is_laid_out_at_once(javascript, pho
     assert page.evaluate(IS_LAID_OUT)
 
 
+def test_the_theme_does_not_measure_each_part_again(phone):
+    pages = [phone("06_transformer.html", *blocked) for blocked in ((), ("layout.js",))]
+    of_theme = []
+    for page in pages:
+        page.wait_for_load_state()
+        of_theme.append(page.locator("article pre[tabindex='-1']").count())
+    assert of_theme[0] == 0 < of_theme[1]
+
+
 def test_the_keyboard_reaches_code_that_was_folded(phone):
     page = phone("06_transformer.html")
     page.wait_for_function(IS_LAID_OUT)
