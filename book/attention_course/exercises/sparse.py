@@ -1,4 +1,4 @@
-"""The exercises of chapter 7: a mask rule, residue classes, and merged softmaxes."""
+"""The exercises of chapter 7: a rule of positions, the tiles of a mask, and merged softmaxes."""
 
 import torch
 from torch import Tensor
@@ -71,92 +71,108 @@ STRIDED = Exercise(
 )
 
 
-def _by_class(x: Tensor, rate: int) -> Tensor:
-    return (
-        pad(x, (0, 0, 0, -x.shape[1] % rate)).unflatten(1, (-1, rate)).transpose(1, 2)
-    )
+def _needed(mask: Tensor, side: int) -> Tensor:
+    return _tiles(mask, side).any(3).any(1)
 
 
-def _padded(x: Tensor, rate: int) -> Tensor:
-    return pad(x, (0, 0, 0, -x.shape[1] % rate))
+def _tiles(mask: Tensor, side: int, outside: bool = False) -> Tensor:
+    """Entry (a, p, b, q) is query p and key q of tile (a, b)."""
+    n, m = mask.shape
+    mask = pad(mask, (0, -m % side, 0, -n % side), value=outside)
+    return mask.unflatten(0, (-1, side)).unflatten(2, (-1, side))
 
 
-BY_CLASS = Exercise(
-    inputs={"x": normal(2, 11, 5, seed=71), "rate": 3},
-    solution=_by_class,
+_I, _J = torch.arange(11)[:, None], torch.arange(13)
+TILES = Exercise(
+    inputs={"mask": ((_I - _J).abs() <= 1) | ((_J > 10) & (_I < 4)), "side": 3},
+    solution=_needed,
     mistakes={
-        "Each row contains neighbours: unflatten into (m, rate) first, then transpose the two axes.": (
-            lambda x, r: _padded(x, r).unflatten(1, (r, -1))
+        "Only tiles that are allowed whole are needed: a single allowed score is enough, so use `any`.": (
+            lambda m, s: _tiles(m, s).all(3).all(1)
         ),
-        "The two axes are not transposed: the class comes first, then the position in the class.": (
-            lambda x, r: _padded(x, r).unflatten(1, (-1, r))
+        "The tiles are not squares: unflatten both axes, and reduce the two that are inside a tile.": (
+            lambda m, s: (
+                pad(m, (0, -13 % s, 0, -11 % s)).reshape(4, 5, s, s).any(3).any(2)
+            )
         ),
-        "The zeros are before the first position: pad at the end.": lambda x, r: (
-            pad(x, (0, 0, -x.shape[1] % r, 0)).unflatten(1, (-1, r)).transpose(1, 2)
+        "The padding counts as allowed: pad with False.": lambda m, s: (
+            _tiles(m, s, True).any(3).any(1)
         ),
-        "The last positions are cut off: m is rounded up, and the end padded with zeros.": lambda x, r: (
-            x[:, : x.shape[1] // r * r].unflatten(1, (-1, r)).transpose(1, 2)
+        "The padding is in front: pad at the end of both axes.": lambda m, s: _needed(
+            pad(m, (-13 % s, 0, -11 % s, 0)), s
         ),
-        "There is one row of zeros too many: pad with -n % rate zeros.": lambda x, r: (
-            pad(x, (0, 0, 0, -x.shape[1] % r + r)).unflatten(1, (-1, r)).transpose(1, 2)
+        "The last tiles are missing: their number is rounded up.": lambda m, s: _needed(
+            m[: 11 // s * s, : 13 // s * s], s
         ),
-        "The padding repeats the last position: use zeros.": lambda x, r: _by_class(
-            torch.cat([x, x[:, -1:].expand(-1, -x.shape[1] % r, -1)], 1), r
+        "Queries and keys are swapped: the first axis is that of the queries.": lambda m, s: (
+            _needed(m, s).T
+        ),
+        "This says which tiles are skipped: True means needed.": lambda m, s: (
+            ~_needed(m, s)
+        ),
+        "There is one row and one column of tiles too many: pad with -n % side.": lambda m, s: (
+            _needed(pad(m, (0, s - 13 % s + s, 0, s - 11 % s + s)), s)
         ),
     },
     hints={
         "invalid for input|don't multiply up|unflatten|not divisible": (
-            "11 positions are not a multiple of 3: pad with -n % rate zeros first."
+            "11 and 13 are not multiples of 3: pad both axes first."
         )
     },
 )
 
 
-def _merge(context: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Tensor:
-    return _mix(context, other, (other_lse - lse).sigmoid())
+def _merge(contexts: Tensor, lses: Tensor) -> Tensor:
+    return _mix(contexts, lses.softmax(0))
 
 
-def _mix(context: Tensor, other: Tensor, weight: Tensor) -> Tensor:
-    return (1 - weight[..., None]) * context + weight[..., None] * other
+def _mix(contexts: Tensor, weights: Tensor) -> Tensor:
+    return (weights[..., None] * contexts).sum(0)
 
 
-def _sums(context: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Tensor:
-    one, two = lse.exp()[..., None], other_lse.exp()[..., None]
-    return (one * context + two * other) / (one + two)
+def _sums(contexts: Tensor, lses: Tensor) -> Tensor:
+    return _mix(contexts, lses.exp()) / lses.exp().sum(0)[..., None]
+
+
+def _one_after_the_other(contexts: Tensor, lses: Tensor) -> Tensor:
+    """Each group merged with the log-sum-exp of the one before it alone."""
+    merged = contexts[0]
+    for context, before, lse in zip(contexts[1:], lses[:-1], lses[1:], strict=True):
+        weight = (lse - before).sigmoid()[..., None]
+        merged = (1 - weight) * merged + weight * context
+    return merged
 
 
 _LARGE = torch.tensor([0.0, 0.0, 800.0, 0.0, 0.0, -900.0, 0.0], dtype=torch.float64)
 MERGE = Exercise(
     inputs={
-        "context": normal(2, 7, 5, seed=73),
-        "lse": normal(2, 7, seed=74) + _LARGE,
-        "other": normal(2, 7, 5, seed=75),
-        "other_lse": normal(2, 7, seed=76) + _LARGE,
+        "contexts": normal(3, 2, 7, 5, seed=73),
+        "lses": normal(3, 2, 7, seed=74) + _LARGE,
     },
     solution=_merge,
     mistakes={
-        "The exponentials overflow, or both underflow: take the difference of the two first.": _sums,
-        "The weights are swapped: each context has the weight of its own log-sum-exp.": lambda c, s, o, t: (
-            _mix(c, o, (s - t).sigmoid())
+        "The exponentials overflow, or all underflow: subtract the largest first, as `softmax` does.": _sums,
+        "This is the mean of the groups: one with a larger sum has more weight.": lambda c, s: (
+            c.mean(0)
         ),
-        "This is the mean of the two: the part with the larger sum has more weight.": lambda c, s, o, t: (
-            (c + o) / 2
+        "The contexts are summed: their weights must sum to 1.": lambda c, s: c.sum(0),
+        "The log-sum-exps are used as the sums: the sums are their exponentials.": lambda c, s: (
+            _mix(c, s / s.sum(0))
         ),
-        "The contexts are summed: their weights must sum to 1.": lambda c, s, o, t: (
-            c + o
+        "The weights sum to 1 over the positions: they must do so over the groups.": (
+            lambda c, s: _mix(c, s.softmax(-1))
         ),
-        "The log-sum-exps are used as the sums: the sums are their exponentials.": lambda c, s, o, t: (
-            _mix(c, o, t / (s + t))
+        "The weights sum to 1 over the batch: they must do so over the groups.": (
+            lambda c, s: _mix(c, s.softmax(1))
         ),
-        "The weight is not normalised: it is exp(lse_2) / (exp(lse_1) + exp(lse_2)).": (
-            lambda c, s, o, t: c + (t - s).exp()[..., None] * o
+        "All positions have the same weights: each has its own.": lambda c, s: _mix(
+            c, s.mean((1, 2), keepdim=True).softmax(0).expand(s.shape)
         ),
-        "All positions have the same weight: each has its own.": lambda c, s, o, t: (
-            _mix(c, o, (t - s).mean().sigmoid().expand(s.shape))
-        ),
+        "The third group is merged with the second alone: it needs the log-sum-exp of both before it, "
+        "`torch.logaddexp`.": _one_after_the_other,
     },
     hints={
         "must match": "The log-sum-exps have no feature axis: add one of size 1 with [..., None]."
     },
 )
-EXERCISES = {"7.1": STRIDED, "7.2": BY_CLASS, "7.3": MERGE}
+EXERCISES = {"7.1": STRIDED, "7.2": TILES, "7.3": MERGE}

@@ -198,17 +198,17 @@ def loops_place(vectors, mask):
     return torch.stack(rows)
 
 
-def loops_by_class(x, rate):
-    columns = -(-x.shape[1] // rate)
-    classes = [x[:, first::rate] for first in range(rate)]
-    return torch.stack(
-        [functional.pad(c, (0, 0, 0, columns - c.shape[1])) for c in classes], 1
-    )
+def loops_tiles(mask, side):
+    rows = [strip.split(side, 1) for strip in mask.split(side)]
+    return torch.tensor([[tile.any().item() for tile in row] for row in rows])
 
 
-def loops_join(context, lse, other, other_lse):
-    sums = torch.stack([lse, other_lse], -1).softmax(-1)
-    return torch.einsum("bnp,bnpv->bnv", sums, torch.stack([context, other], 2))
+def loops_join(contexts, lses):
+    merged, total = contexts[0], lses[0]
+    for context, lse in zip(contexts[1:], lses[1:], strict=True):
+        merged = merged.lerp(context, (lse - total).sigmoid()[..., None])
+        total = torch.logaddexp(total, lse)
+    return merged
 
 
 def loops_table(R, value, mask):
@@ -296,7 +296,7 @@ RIGHT = {
         x, y, reduction="none", label_smoothing=e
     ),
     "7.1": lambda i, j, s: torch.where(i - j > s, (i - j) % s == 0, j <= i),
-    "7.2": loops_by_class,
+    "7.2": loops_tiles,
     "7.3": loops_join,
     "8.1": lambda A, B: torch.einsum("bnr,bnc->bnrc", B, A).flatten(-2),
     "8.2": loops_table,
@@ -359,8 +359,8 @@ HINTED = [
     ("6.3", lambda q, pk, pv, k, v: sdpa_next(q, pk, pv[..., :0, :], k, v), 0),
     ("6.4", lambda x, y, e: x.log_softmax(-1).gather(-1, y), 0),
     ("7.1", lambda i, j, s: (j <= i) and (i - j <= s), 0),
-    ("7.2", lambda x, r: x.view(2, r, -1, 5), 0),
-    ("7.3", lambda c, s, o, t: (t - s).sigmoid() * o + (s - t).sigmoid() * c, 0),
+    ("7.2", lambda m, s: m.unflatten(0, (-1, s)).any(1), 0),
+    ("7.3", lambda c, s: (s.softmax(0) * c).sum(0), 0),
     ("8.1", lambda A, B: A * B, 0),
     ("8.1", lambda A, B: B @ A, 0),
     ("8.2", lambda R, v, m: R.softmax(-1) @ v, 0),
