@@ -9,7 +9,8 @@ sys.path.insert(0, str(BOOK / "tools"))
 from browser import launched  # noqa: E402
 from live_pages import LIVE  # noqa: E402
 
-SCRIPTS = [BOOK / "_static" / x for x in LIVE["live-translation"] if x.endswith(".js")]
+FOLDER, FILES = LIVE["live-translation"]
+SCRIPTS = [BOOK / "_static" / FOLDER / x for x in FILES.split() if x.endswith(".js")]
 ROUNDS, STILL = 11, '<figure class="live-translation"><img alt=""></figure>'
 TIMED = """async scripts => {
     const began = performance.now();
