@@ -20,6 +20,8 @@ ONE_WORD = tuple(
     if len(english_words(n)) == len(french_words(n)) == 1
     and english_words(n) != french_words(n)
 )
+#: The English words of these numbers, and the French ones.
+TRANSLATIONS = {english_words(n)[0]: french_words(n)[0] for n in ONE_WORD}
 _MOST = 100_000  # the shortest sources have not many more different combinations
 
 
