@@ -3,24 +3,36 @@
 import pytest
 import torch
 
+from attention_course.data.comparisons import TRANSLATIONS
 from attention_course.studies import synthesizer
 from attention_course.tasks import Classification, TranslationTask
-from companion.attention import Mixture, PatternAttention, RandomSynthesizer, ScaledDot
+from companion.attention import (
+    FixedRandom,
+    Mixture,
+    PatternAttention,
+    RandomSynthesizer,
+    ScaledDot,
+)
 from companion.attention.synthesizer import Synthesizer
 
 
 def test_each_kind_is_what_its_name_says():
-    kinds = [synthesizer.attention_of(kind, 32) for kind in synthesizer.KINDS]
-    assert isinstance(kinds[0], PatternAttention)
+    kinds = {kind: synthesizer.attention_of(kind, 32) for kind in synthesizer.KINDS}
+    none, mixture = kinds.pop("none"), kinds.pop("random + dot")
+    assert isinstance(none, PatternAttention)
     assert torch.equal(
-        kinds[0].rule(torch.arange(3)[:, None], torch.arange(3)), torch.eye(3) > 0
+        none.rule(torch.arange(3)[:, None], torch.arange(3)), torch.eye(3) > 0
     )
-    assert isinstance(kinds[1], ScaledDot)
-    for one in kinds[2:-1]:
+    assert isinstance(kinds.pop("dot product"), ScaledDot)
+    assert isinstance(mixture, Mixture)
+    assert [type(one) for one in mixture.attentions] == [RandomSynthesizer, ScaledDot]
+    for one in kinds.values():
         assert isinstance(one, Synthesizer)
         assert (one.max_length, one.heads) == (32, 4)
-    assert isinstance(kinds[-1], Mixture)
-    assert [type(one) for one in kinds[-1].attentions] == [RandomSynthesizer, ScaledDot]
+    for kind in ("random", "zero", "fixed random", "fixed zero"):
+        table = kinds[kind]
+        assert isinstance(table, FixedRandom) == kind.startswith("fixed")
+        assert (table.R == 0).all() == kind.endswith("zero")
 
 
 @pytest.mark.parametrize("make", [synthesizer.larger, synthesizer.plain_numbers])
@@ -40,6 +52,23 @@ def test_no_source_of_the_classifiers_is_in_two_sets():
         for part in (task.training_examples, task.test_examples, test)
     ]
     assert len(set.union(*sets)) == sum(map(len, sets)) == 12_000
+
+
+def test_in_order_words_alternate_and_a_number_of_both_languages_comes_first():
+    (texts, test), (task, sorted_test) = synthesizer.shared(), synthesizer.in_order()
+    parts = (
+        (texts.training_examples, task.training_examples),
+        (texts.test_examples, task.test_examples),
+        (test, sorted_test),
+    )
+    for before, after in parts:
+        for one, other in zip(before, after, strict=True):
+            assert sorted(other.texts[0]) == sorted(one.texts[0])
+            assert other.label == one.label
+            first, second, third, fourth = other.texts[0]
+            assert {first, third} <= TRANSLATIONS.keys()
+            assert (TRANSLATIONS[first] == second) == (one.label == "shared")
+            assert TRANSLATIONS[third] != fourth
 
 
 def few(task):
