@@ -168,13 +168,12 @@ def in_order() -> tuple[Classification, list[Example]]:
 def _in_order(example: Example) -> Example:
     """Its words sorted, by whether the number is there in both languages."""
     (words,) = example.texts
-    both = comparisons.TRANSLATIONS.items()
-    pairs = [pair for pair in both if set(pair) <= set(words)]
-    english = [w for w in words if w in comparisons.TRANSLATIONS]
-    french = [w for w in words if w not in comparisons.TRANSLATIONS]
-    for pair in pairs:
-        for side, word in zip((english, french), pair, strict=True):
-            side.sort(key=lambda other, word=word: other != word)
+    english = [word for word in words if word in comparisons.TRANSLATIONS]
+    french = [word for word in words if word not in english]
+    for one, other in comparisons.TRANSLATIONS.items():
+        if one in english and other in french:
+            english.insert(0, english.pop(english.index(one)))
+            french.insert(0, french.pop(french.index(other)))
     two = zip(english, french, strict=True)
     return Example((tuple(word for pair in two for word in pair),), example.label)
 
