@@ -166,7 +166,7 @@ def one_token() -> Drawing:
     drawing = Drawing(
         358,
         "One token's path through an encoder layer. Five tokens stand side by side; the"
-        " third is followed. Self-attention gives it a weighted sum over all five"
+        " one in the middle is followed. Self-attention gives it a weighted sum over all five"
         " positions. After the residual connection and layer normalisation, the"
         " feed-forward network transforms this position alone. A second residual"
         " connection and normalisation end the layer. The other positions take the same"
@@ -176,16 +176,16 @@ def one_token() -> Drawing:
     weights = ScaledDot().weights(query[None], torch.stack(keys))[0].tolist()
     words = ("ninety", "seven", "thousand", "and", "six")
     tokens = []
-    for j, (x, word) in enumerate(zip((40, 116, 240, 364, 440), words, strict=True), 1):
+    for j, (x, word) in enumerate(zip((40, 116, 240, 364, 440), words, strict=True)):
         drawing.text(x, 342, word)
         tokens.append(drawing.box(x, 312, 60, 26, f"*x*_{j}"))
     attention = _followed_path(drawing, tokens[2])
-    for j, (token, weight) in enumerate(zip(tokens, weights, strict=True), 1):
-        end = attention.x + 22 * (j - 3)
+    for j, (token, weight) in enumerate(zip(tokens, weights, strict=True)):
+        end = attention.x + 22 * (j - 2)
         drawing.flow(token.top, (end, attention.bottom[1]), "key", 1 + 8 * weight)
-        if j != 3:
+        if j != 2:
             _other_path(drawing, token, f"*y*_{j}")
-    drawing.text(78, 256, "α_{3j}", "key")
+    drawing.text(78, 256, "α_{2j}", "key")
     return drawing
 
 
@@ -194,7 +194,7 @@ def _followed_path(drawing: Drawing, token: Rectangle) -> Rectangle:
     boxes = [
         drawing.box(token.x, y, 132, height, name) for name, y, height in _ENCODER_LAYER
     ]
-    boxes.append(drawing.box(token.x, _OUTPUT, 60, 26, "*y*_3"))
+    boxes.append(drawing.box(token.x, _OUTPUT, 60, 26, "*y*_2"))
     for below, above in pairwise(boxes):
         drawing.arrow(below.top, above.bottom)
     between = (token.x, boxes[1].top[1] - 14)
@@ -278,28 +278,28 @@ def kv_cache() -> Drawing:
     """A step of decoding, in which only the newest token is projected."""
     drawing = Drawing(
         398,
-        "Decoding step 5 with a KV cache. The keys and values of positions 1 to 4 were"
-        " computed at earlier steps and are kept. Only the new token is projected, to a"
-        " query, a key and a value; the key and the value join the cache. The query is"
-        " compared with all five keys, which gives five weights, and the output is the"
-        " weighted sum of the five values.",
+        "A decoding step with a KV cache. The keys and values of positions 0 to 3 were"
+        " computed at earlier steps and are kept. Only the new token, at position 4, is"
+        " projected, to a query, a key and a value; the key and the value join the cache."
+        " The query is compared with all five keys, which gives five weights, and the"
+        " output is the weighted sum of the five values.",
     )
     query, *keys = torch.randn(6, 4, generator=_generator(4))
     weights = ScaledDot().weights(query[None], torch.stack(keys))[0].tolist()
     drawing.frame(24, 84, 312, 222)
     drawing.text(24, 244, "KV cache", anchor="start", bold=True)
-    asking = drawing.box(216, 286, 52, 28, "*q*_5", "query")
+    asking = drawing.box(216, 286, 52, 28, "*q*_4", "query")
     output = drawing.box(216, 28, 90, 28, "output", "value")
     for j, (x, weight) in enumerate(
-        zip((64, 132, 200, 268, 364), weights, strict=True), 1
+        zip((64, 132, 200, 268, 364), weights, strict=True)
     ):
         key = drawing.box(x, 192, 52, 28, f"*k*_{j}", "key")
         value = drawing.box(x, 114, 52, 28, f"*v*_{j}", "value")
         width = 1 + 8 * weight
         drawing.flow(asking.top, key.bottom, "query")
         drawing.line(key.top, value.bottom, role="key", width=width)
-        drawing.text(x + 9, 153, f"α_{{5{j}}}", "key", anchor="start")
-        end = (output.x + 16 * (j - 3), output.bottom[1])
+        drawing.text(x + 9, 153, f"α_{{4{j}}}", "key", anchor="start")
+        end = (output.x + 16 * (j - 2), output.bottom[1])
         drawing.flow(value.top, end, "value", width)
     _project_newest(drawing, Rectangle(364, 352, 52, 28), asking, key, value)
     return drawing
@@ -313,7 +313,7 @@ def _project_newest(
     value: Rectangle,
 ) -> None:
     """The newest token, and the query, key and value made of it."""
-    drawing.box(*token, "*x*_5")
+    drawing.box(*token, "*x*_4")
     drawing.text(token.x, 382, "newest token")
     drawing.arrow(token.left, (query.x, token.y), query.bottom, role="query")
     drawing.text(290, token.y - 13, "*W*^Q", "query")

@@ -1,42 +1,78 @@
-"""The exercises of chapter 6: concatenated heads, sinusoids, the KV cache, label smoothing."""
+"""The exercises of chapter 6: sinusoids that are shifted, sinusoids, label smoothing."""
 
 from collections.abc import Callable
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
-from attention_course.exercises.exercise import Answer, Exercise, normal
+from attention_course.exercises.exercise import Exercise, normal
 from companion.layers.positional_encoding import sinusoids
 
 _Function = Callable[[Tensor], Tensor]
+_Wave = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def _concatenate(context: Tensor) -> Tensor:
-    return rearrange(context, "b h n v -> b n (h v)")
+def _shift(
+    encoding: Tensor,
+    k: float,
+    sine: _Wave = lambda s, c, sin, cos: s * cos + c * sin,
+    cosine: _Wave = lambda s, c, sin, cos: c * cos - s * sin,
+    exponent: float = 1,
+) -> Tensor:
+    """The encodings k positions further on, by the rules for the sine and for the cosine."""
+    size = encoding.shape[-1]
+    turn = k * 10000 ** (-exponent * torch.arange(0, size, 2) / size)
+    hands = encoding[:, 0::2], encoding[:, 1::2], turn.sin(), turn.cos()
+    return torch.stack([sine(*hands), cosine(*hands)], -1).flatten(1)
 
 
-JOIN_HEADS = Exercise(
-    inputs={"context": normal(2, 3, 5, 7, seed=61)},
-    solution=_concatenate,
+def _shift_halves(encoding: Tensor, k: float) -> Tensor:
+    """The first half is taken for the sines, and the second for the cosines."""
+    size = encoding.shape[-1]
+    turn = k * 10000 ** (-torch.arange(0, size, 2) / size)
+    s, c = encoding.chunk(2, -1)
+    return torch.cat(
+        [s * turn.cos() + c * turn.sin(), c * turn.cos() - s * turn.sin()], -1
+    )
+
+
+SHIFT = Exercise(
+    inputs={"encoding": sinusoids(torch.tensor([0.0, 2, 7, 40]), 10), "k": 3},
+    solution=_shift,
     mistakes={
-        "The axes are not transposed before the reshape: different positions are mixed.": lambda c: (
-            c.reshape(c.shape[0], c.shape[2], -1)
+        "The hands turn backwards: this is the encoding of pos − k.": lambda x, k: (
+            _shift(x, -k)
         ),
-        "The heads alternate, component by component: those of each head must stay together.": lambda c: (
-            rearrange(c, "b h n v -> b n (v h)")
+        "The encoding of k is added to that of pos: rotate each pair instead.": lambda x, k: (
+            x + sinusoids(torch.tensor([k]), x.shape[-1])
         ),
-        "The head axis is still there: merge (h, v) into one axis.": lambda c: (
-            c.transpose(1, 2)
+        "k is added to the encoding: it must be added to the angle of each pair.": lambda x, k: (
+            x + k
         ),
-        "The heads are summed: concatenate them.": lambda c: c.sum(1),
-        "The heads are averaged: concatenate them.": lambda c: c.mean(1),
-        "The words are concatenated instead of the heads.": lambda c: rearrange(
-            c, "b h n v -> b h (n v)"
+        "All pairs turn by k: pair i turns by k · ω_i.": lambda x, k: _shift(
+            x, k, exponent=0
+        ),
+        "The turn of pair i is k · 10000^(2i/d): the exponent is negative.": lambda x, k: (
+            _shift(x, k, exponent=-1)
+        ),
+        "A sign of the cosine is wrong: cos(α + β) = cos α cos β − sin α sin β.": lambda x, k: (
+            _shift(x, k, cosine=lambda s, c, sin, cos: c * cos + s * sin)
+        ),
+        "A sign of the sine is wrong: sin(α + β) = sin α cos β + cos α sin β.": lambda x, k: (
+            _shift(x, k, sine=lambda s, c, sin, cos: s * cos - c * sin)
+        ),
+        "The cosine is cos α sin β − sin α sin β: the first factor of β must be its cosine.": lambda x, k: (
+            _shift(x, k, cosine=lambda s, c, sin, cos: c * sin - s * sin)
+        ),
+        "The first half of the dimensions is taken for the sines: they alternate with the cosines.": (
+            _shift_halves
+        ),
+        "The rows change places: their positions are unknown, and none may be lost.": lambda x, k: (
+            x.roll(-k, 0)
         ),
     },
     hints={
-        "view size is not compatible": "After a transpose use .reshape, or .contiguous() first."
+        "must match|expanded size": "There are d/2 turns: one for each pair, as many as sines."
     },
 )
 
@@ -102,67 +138,6 @@ SINUSOIDS = Exercise(
 )
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, scale: float = 1.0) -> Tensor:
-    return (query @ key.mT * scale).softmax(-1) @ value
-
-
-def _next(
-    query: Tensor, past_key: Tensor, past_value: Tensor, key: Tensor, value: Tensor
-) -> Tensor:
-    keys, values = torch.cat([past_key, key], -2), torch.cat([past_value, value], -2)
-    return _attend(query, keys, values, query.shape[-1] ** -0.5)
-
-
-def _scaled(scale: float) -> Answer:
-    """The solution with scores multiplied by another factor."""
-    return lambda q, pk, pv, k, v: _next(q * scale, pk, pv, k, v)
-
-
-ATTEND_NEXT = Exercise(
-    inputs={
-        "query": normal(2, 3, 1, 5, seed=62),
-        "past_key": normal(2, 3, 7, 5, seed=63),
-        "past_value": normal(2, 3, 7, 11, seed=64),
-        "key": normal(2, 3, 1, 5, seed=65),
-        "value": normal(2, 3, 1, 11, seed=66),
-    },
-    solution=_next,
-    mistakes={
-        "The word does not attend to itself: append its key and value to the cache first.": (
-            lambda q, pk, pv, k, v: _attend(q, pk, pv, q.shape[-1] ** -0.5)
-        ),
-        "The word attends only to itself: the cache is missing.": lambda q, pk, pv, k, v: (
-            v
-        ),
-        "The word attends only to the first word: a causal mask for one query and eight keys is aligned at "
-        "the top left. The word is the last of all and needs no mask.": lambda q, pk, pv, k, v: (
-            pv[..., :1, :]
-        ),
-        "The scores are not divided by √d.": _scaled(5**0.5),
-        "The scores are divided by d: it is √d.": _scaled(5**-0.5),
-        "The new key is appended, but the new value prepended: they must be at the same position.": (
-            lambda q, pk, pv, k, v: _attend(
-                q, torch.cat([pk, k], -2), torch.cat([v, pv], -2), q.shape[-1] ** -0.5
-            )
-        ),
-        "The new value is appended, but the new key prepended: they must be at the same position.": (
-            lambda q, pk, pv, k, v: _attend(
-                q, torch.cat([k, pk], -2), torch.cat([pv, v], -2), q.shape[-1] ** -0.5
-            )
-        ),
-        "The softmax runs over the single query, so that each weight is 1: it must run over the keys.": (
-            lambda q, pk, pv, k, v: torch.cat([pv, v], -2).sum(-2, keepdim=True)
-        ),
-    },
-    hints={
-        "must match|Expected size|mat1 and mat2": (
-            "Append keys and values along the axis of the words, -2. The scores are "
-            "query @ keys.mT."
-        )
-    },
-)
-
-
 def _smoothed(logits: Tensor, target: Tensor, epsilon: float) -> Tensor:
     log_probs = logits.log_softmax(-1)
     right = log_probs.gather(-1, target[:, None]).squeeze(-1)
@@ -222,9 +197,4 @@ LABEL_SMOOTHING = Exercise(
         "[Ii]ndex": "The targets' log-probabilities are log_probs.gather(-1, target[:, None])."
     },
 )
-EXERCISES = {
-    "6.1": JOIN_HEADS,
-    "6.2": SINUSOIDS,
-    "6.3": ATTEND_NEXT,
-    "6.4": LABEL_SMOOTHING,
-}
+EXERCISES = {"6.1": SHIFT, "6.2": SINUSOIDS, "6.3": LABEL_SMOOTHING}

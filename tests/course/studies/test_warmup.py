@@ -16,7 +16,10 @@ def few_pairs(monkeypatch):
     whole = warmup.few_words()
     small = TranslationTask(whole.training_pairs[:64], whole.validation_pairs[:4], [])
     monkeypatch.setattr(warmup, "few_words", lambda: small)
-    short = {name: (kind, min(n, 2)) for name, (kind, n) in warmup.VARIANTS.items()}
+    short = {
+        name: (kind, min(n, 2), min(held, 2))
+        for name, (kind, n, held) in warmup.VARIANTS.items()
+    }
     monkeypatch.setattr(warmup, "VARIANTS", short)
 
 
@@ -34,8 +37,34 @@ def test_a_variant_is_what_its_name_says(variant):
     model, _ = warmup.train(variant, steps=2, learning_rate=0.01, seed=0)
     kinds = {type(part) for part in model.modules()} & {PostNorm, PreNorm}
     assert kinds == {PreNorm if variant.startswith("pre-norm") else PostNorm}
-    assert (warmup.VARIANTS[variant][1] == 1) == variant.endswith("no warm-up")
+    _, steps, held = warmup.VARIANTS[variant]
+    assert (steps > 1) == variant.endswith(", warm-up")
+    assert (held > 0) == variant.endswith("averages first")
     assert len(model.encoder.layers) == len(model.decoder.layers) == 6
+
+
+def test_steps_at_a_rate_of_0_change_averages_and_no_weight(monkeypatch):
+    task, weights, averages, make = warmup.few_words(), [], [], torch.optim.Adam
+    model = warmup.narrow_transformer(task, layers=1, d_model=8, seed=0)
+
+    def note(optimizer, *_):
+        weights.append([parameter.detach().clone() for parameter in model.parameters()])
+        averages.append([one["exp_avg_sq"].max() for one in optimizer.state.values()])
+
+    def noted(*arguments, **options):
+        optimizer = make(*arguments, **options)
+        optimizer.register_step_post_hook(note)
+        return optimizer
+
+    monkeypatch.setattr(torch.optim, "Adam", noted)
+    note(make(model.parameters()))
+    warmup.fit(task, model, steps=1, learning_rate=0.1, warmup=1, held=3)
+    before, *held, after = weights
+    assert len(held) == 3
+    assert all(map(torch.equal, before, held[-1]))
+    assert not any(map(torch.equal, before, after))
+    assert averages[3]
+    assert min(averages[3]) > 0
 
 
 @pytest.mark.usefixtures("unchecked")
