@@ -13,38 +13,32 @@ _Wave = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def _shift(
-    encoding: Tensor,
+    pairs: Tensor,
     k: float,
     sine: _Wave = lambda s, c, sin, cos: s * cos + c * sin,
     cosine: _Wave = lambda s, c, sin, cos: c * cos - s * sin,
     exponent: float = 1,
 ) -> Tensor:
     """The encodings k positions further on, by the rules for the sine and for the cosine."""
-    size = encoding.shape[-1]
-    turn = k * 10000 ** (-exponent * torch.arange(0, size, 2) / size)
-    hands = encoding[:, 0::2], encoding[:, 1::2], turn.sin(), turn.cos()
-    return torch.stack([sine(*hands), cosine(*hands)], -1).flatten(1)
+    count = pairs.shape[1]
+    turn = k * 10000 ** (-exponent * torch.arange(count) / count)
+    hands = *pairs.unbind(-1), turn.sin(), turn.cos()
+    return torch.stack([sine(*hands), cosine(*hands)], -1)
 
 
-def _shift_halves(encoding: Tensor, k: float) -> Tensor:
-    """The first half is taken for the sines, and the second for the cosines."""
-    size = encoding.shape[-1]
-    turn = k * 10000 ** (-torch.arange(0, size, 2) / size)
-    s, c = encoding.chunk(2, -1)
-    return torch.cat(
-        [s * turn.cos() + c * turn.sin(), c * turn.cos() - s * turn.sin()], -1
-    )
+def _pairs(positions: Tensor, count: int) -> Tensor:
+    return sinusoids(positions, 2 * count).unflatten(-1, (count, 2))
 
 
 SHIFT = Exercise(
-    inputs={"encoding": sinusoids(torch.tensor([0.0, 2, 7, 40]), 10), "k": 3},
+    inputs={"pairs": _pairs(torch.tensor([0.0, 7, 40]), 5), "k": 3},
     solution=_shift,
     mistakes={
         "The hands turn backwards: this is the encoding of pos − k.": lambda x, k: (
             _shift(x, -k)
         ),
         "The encoding of k is added to that of pos: rotate each pair instead.": lambda x, k: (
-            x + sinusoids(torch.tensor([k]), x.shape[-1])
+            x + _pairs(torch.tensor([k]), x.shape[1])
         ),
         "k is added to the encoding: it must be added to the angle of each pair.": lambda x, k: (
             x + k
@@ -52,8 +46,11 @@ SHIFT = Exercise(
         "All pairs turn by k: pair i turns by k · ω_i.": lambda x, k: _shift(
             x, k, exponent=0
         ),
-        "The turn of pair i is k · 10000^(2i/d): the exponent is negative.": lambda x, k: (
+        "The turn of pair i is k · 10000^(2i/d): the exponent must be negative.": lambda x, k: (
             _shift(x, k, exponent=-1)
+        ),
+        "The exponent is −i/d: it must be −2i/d, because there are d/2 pairs.": lambda x, k: (
+            _shift(x, k, exponent=0.5)
         ),
         "A sign of the cosine is wrong: cos(α + β) = cos α cos β − sin α sin β.": lambda x, k: (
             _shift(x, k, cosine=lambda s, c, sin, cos: c * cos + s * sin)
@@ -64,15 +61,15 @@ SHIFT = Exercise(
         "The cosine is cos α sin β − sin α sin β: the first factor of β must be its cosine.": lambda x, k: (
             _shift(x, k, cosine=lambda s, c, sin, cos: c * sin - s * sin)
         ),
-        "The first half of the dimensions is taken for the sines: they alternate with the cosines.": (
-            _shift_halves
+        "Sine and cosine have changed places: the sine comes first.": lambda x, k: (
+            _shift(x, k).flip(-1)
         ),
-        "The rows change places: their positions are unknown, and none may be lost.": lambda x, k: (
-            x.roll(-k, 0)
+        "The pairs are joined: the shape must stay (n, d/2, 2).": (
+            lambda x, k: _shift(x, k).flatten(1)
         ),
     },
     hints={
-        "must match|expanded size": "There are d/2 turns: one for each pair, as many as sines."
+        "must match|expanded size": "There are d/2 turns, one for each pair: x[:, :, 0] are the sines."
     },
 )
 
