@@ -1,4 +1,4 @@
-"""The exercises of chapter 5: the general score, local-p's centres and its weights."""
+"""The exercises of chapter 5: the score concat, the gradient of local-p's centre, its weights."""
 
 import torch
 from torch import Tensor
@@ -7,138 +7,142 @@ from attention_course.exercises.exercise import Exercise, Inputs, normal
 from companion.attention.base import masked_softmax
 
 
-def _query_and_key(query_size: int, key_size: int) -> Inputs:
-    sizes = {
-        "query": (2, 3, query_size),
-        "key": (2, 5, key_size),
-        "W": (query_size, key_size),
-    }
+def _concat_inputs(query_dim: int, key_dim: int) -> Inputs:
     return {
-        name: normal(*shape, seed=seed) / 2
-        for seed, (name, shape) in enumerate(sizes.items(), 51)
+        "query": normal(3, 5, query_dim, seed=51),
+        "keys": normal(3, 7, key_dim, seed=52),
+        "W": normal(17, query_dim + key_dim, seed=53) / 2,
+        "v": normal(17, seed=54),
     }
 
 
-def _general(query: Tensor, key: Tensor, W: Tensor) -> Tensor:
-    return query @ W @ key.mT
+def _parts(query: Tensor, keys: Tensor, W: Tensor) -> tuple[Tensor, Tensor]:
+    """The part of W [q; k] that each query has, and that of each key, to be added."""
+    split = query.shape[-1]
+    return (query @ W[:, :split].mT)[:, :, None], (keys @ W[:, split:].mT)[:, None]
 
 
-GENERAL_SCORES = Exercise(
-    inputs=_query_and_key(7, 11),
-    solution=_general,
+def _hidden(query: Tensor, keys: Tensor, W: Tensor) -> Tensor:
+    from_query, from_key = _parts(query, keys, W)
+    return from_query + from_key
+
+
+def _concat(query: Tensor, keys: Tensor, W: Tensor, v: Tensor) -> Tensor:
+    return _hidden(query, keys, W).tanh() @ v
+
+
+CONCAT_SCORES = Exercise(
+    inputs=_concat_inputs(2, 11),
+    solution=_concat,
     mistakes={
-        "There is a tanh around the scores: that is another score.": lambda q, k, W: (
-            _general(q, k, W).tanh()
+        "The tanh is missing: the weights do not depend on the query.": (
+            lambda q, k, W, v: _hidden(q, k, W) @ v
         ),
-        "There is a tanh around W k: general has none.": lambda q, k, W: (
-            q @ (k @ W.mT).tanh().mT
+        "The tanh is around the scores: it belongs around W [q; k].": (
+            lambda q, k, W, v: (_hidden(q, k, W) @ v).tanh()
         ),
-        "There is a tanh around the query's part: general has none.": lambda q, k, W: (
-            (q @ W).tanh() @ k.mT
+        "Each part has a tanh of its own: the sum has one.": (
+            lambda q, k, W, v: sum(part.tanh() for part in _parts(q, k, W)) @ v
         ),
-        "These are weights: return the scores, before any softmax.": lambda q, k, W: (
-            _general(q, k, W).softmax(-1)
+        "v is missing: the components are only summed.": (
+            lambda q, k, W, v: _hidden(q, k, W).tanh().sum(-1)
         ),
-        "The scores are divided by √d: general does not scale.": lambda q, k, W: (
-            _general(q * q.shape[-1] ** -0.5, k, W)
+        "The query's part is missing.": (
+            lambda q, k, W, v: (
+                _parts(q, k, W)[1].expand(-1, q.shape[1], -1, -1).tanh() @ v
+            )
         ),
-        "The scores are divided by the root of the keys' dimension: general does not scale.": (
-            lambda q, k, W: _general(q * k.shape[-1] ** -0.5, k, W)
+        "The key's part is missing.": (
+            lambda q, k, W, v: (
+                _parts(q, k, W)[0].expand(-1, -1, k.shape[1], -1).tanh() @ v
+            )
         ),
-        "Every query gets the scores of the first query.": lambda q, k, W: _general(
-            q[:, :1].expand_as(q), k, W
+        "These are weights: return the scores, before any softmax.": (
+            lambda q, k, W, v: _concat(q, k, W, v).softmax(-1)
         ),
-        "The products are not summed over the dimensions.": lambda q, k, W: (
-            (q @ W)[:, :, None] * k[:, None]
+        "The two halves of W are swapped: the first columns belong to the query.": (
+            lambda q, k, W, v: _concat(q, k, W.roll(q.shape[-1], 1), v)
+        ),
+        "There is a sigmoid instead of the tanh.": (
+            lambda q, k, W, v: _hidden(q, k, W).sigmoid() @ v
         ),
     },
     hints={
-        "must match|mat1 and mat2|Expected size": (
-            "W is (d, e) and maps keys from e to d dimensions. A batch is transposed by .mT, not by .T."
+        "must match|mat1 and mat2|Expected size|size of tensor": (
+            "The first n columns of W belong to the query, the others to the key. The query's part needs"
+            " an axis for the keys, the key's part one for the queries."
         )
     },
-    alike=_query_and_key(7, 7),
+    alike=_concat_inputs(2, 2),
     confusions={
-        "W is transposed: it is (d, e), so the scores are query @ W @ key.mT.": lambda q, k, W: (
-            _general(q, k, W.mT)
-        ),
-        "W is missing: this is the score dot.": lambda q, k, W: q @ k.mT,
-        "W is used twice, for the query and for the key.": lambda q, k, W: (
-            (q @ W) @ (k @ W.mT).mT
+        "The query's columns of W are used for the key, too.": lambda q, k, W, v: (
+            ((q[:, :, None] + k[:, None]) @ W[:, : q.shape[-1]].mT).tanh() @ v
         ),
     },
 )
 
 
-def _centre_inputs(size: int) -> Inputs:
-    return {
-        "query": normal(2, 3, 7, seed=54),
-        "lengths": torch.tensor([11, 4]),
-        "W": normal(size, 7, seed=55) / 2,
-        "v": normal(size, seed=56),
-    }
+def _distance(weights: Tensor, centre: Tensor) -> Tensor:
+    positions = torch.arange(weights.shape[-1], dtype=weights.dtype)
+    return positions - centre[..., None]
 
 
-def _relative_centre(query: Tensor, W: Tensor, v: Tensor) -> Tensor:
-    return ((query @ W.mT).tanh() @ v).sigmoid()
+def _centre_gradient(
+    weights: Tensor, gradient: Tensor, centre: Tensor, radius: int
+) -> Tensor:
+    moved = (gradient * weights * _distance(weights, centre)).sum(-1)
+    return moved / (radius / 2) ** 2
 
 
-def _centre(query: Tensor, lengths: Tensor, W: Tensor, v: Tensor) -> Tensor:
-    return lengths[:, None] * _relative_centre(query, W, v)
-
-
-PREDICTED_CENTRE = Exercise(
-    inputs=_centre_inputs(5),
-    solution=_centre,
+CENTRE_GRADIENT = Exercise(
+    inputs={
+        "weights": normal(2, 3, 11, seed=55).softmax(-1),
+        "gradient": normal(2, 3, 11, seed=56),
+        "centre": torch.tensor(
+            [[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64
+        ),
+        "radius": 3,
+    },
+    solution=_centre_gradient,
     mistakes={
-        "Every sentence gets the length of the longest: S is the length of each sentence.": (
-            lambda q, n, W, v: n.max() * _relative_centre(q, W, v)
+        "The sign is wrong: the distance is s − p, and not p − s.": (
+            lambda a, g, p, D: -_centre_gradient(a, g, p, D)
         ),
-        "S is missing: this is a fraction of the sentence, not a position in it.": lambda q, n, W, v: (
-            _relative_centre(q, W, v)
+        "The weights are missing: each position counts as much as its weight.": (
+            lambda a, g, p, D: _centre_gradient(torch.ones_like(a), g, p, D)
         ),
-        "S is the number of queries: it is the length of the source.": lambda q, n, W, v: (
-            q.shape[1] * _relative_centre(q, W, v)
+        "The gradient is missing: this is the derivative of the sum of the weights.": (
+            lambda a, g, p, D: _centre_gradient(a, torch.ones_like(g), p, D)
         ),
-        "S − 1 is used instead of S: p_t lies between 0 and S.": lambda q, n, W, v: (
-            _centre(q, n - 1, W, v)
+        "The distance is missing.": (
+            lambda a, g, p, D: (g * a).sum(-1) / (D / 2) ** 2 + 0 * p
         ),
-        "The tanh is missing.": lambda q, n, W, v: (
-            n[:, None] * (q @ W.mT @ v).sigmoid()
+        "σ is D: it must be D / 2.": lambda a, g, p, D: _centre_gradient(
+            a, g, p, 2 * D
         ),
-        "The sigmoid is missing: p_t could lie outside the sentence.": lambda q, n, W, v: (
-            n[:, None] * ((q @ W.mT).tanh() @ v)
+        "σ is not squared.": lambda a, g, p, D: _centre_gradient(a, g, p, D) * (D / 2),
+        "σ² is missing.": lambda a, g, p, D: (
+            _centre_gradient(a, g, p, D) * (D / 2) ** 2
         ),
-        "There is a tanh instead of the sigmoid: half of its values are negative.": lambda q, n, W, v: (
-            n[:, None] * ((q @ W.mT).tanh() @ v).tanh()
+        "There is a factor of 2 in σ²: the derivative of the square cancels it.": (
+            lambda a, g, p, D: _centre_gradient(a, g, p, D) / 2
         ),
-        "There is a sigmoid instead of the tanh.": lambda q, n, W, v: (
-            n[:, None] * ((q @ W.mT).sigmoid() @ v).sigmoid()
+        "The positions are counted from 1: the first is 0.": lambda a, g, p, D: (
+            _centre_gradient(a, g, p - 1, D)
         ),
-        "There is a softmax over the queries instead of the sigmoid.": lambda q, n, W, v: (
-            n[:, None] * ((q @ W.mT).tanh() @ v).softmax(-1)
+        "It is not summed over the positions: a centre has one gradient.": (
+            lambda a, g, p, D: g * a * _distance(a, p) / (D / 2) ** 2
         ),
-        "S is inside the sigmoid: multiply by it afterwards.": lambda q, n, W, v: (
-            n[:, None] * ((q @ W.mT).tanh() @ v)
-        ).sigmoid(),
-        "p_t is rounded: it must remain a real number, otherwise it has no gradient.": lambda q, n, W, v: (
-            _centre(q, n, W, v).round()
+        "It is a mean over the positions: it must be their sum.": (
+            lambda a, g, p, D: _centre_gradient(a, g, p, D) / a.shape[-1]
         ),
-        "p_t is rounded down: it must remain a real number, otherwise it has no gradient.": (
-            lambda q, n, W, v: _centre(q, n, W, v).floor()
-        ),
-        "v is missing: the components are only summed.": lambda q, n, W, v: (
-            n[:, None] * (q @ W.mT).tanh().sum(-1).sigmoid()
+        "The distance has no sign: the centre must know in which direction to move.": (
+            lambda a, g, p, D: (g * a * _distance(a, p).abs()).sum(-1) / (D / 2) ** 2
         ),
     },
     hints={
-        "must match|must be broadcastable": "lengths is (b), p_t is (b, q): lengths needs one more axis, "
-        "lengths[:, None]."
-    },
-    alike=_centre_inputs(7),
-    confusions={
-        "W is transposed: it is (e, d), so its part is query @ W.mT.": lambda q, n, W, v: (
-            _centre(q, n, W.mT, v)
+        "must match|size of tensor": (
+            "centre is (b, t): the distances need an axis for the positions, centre[..., None]."
         )
     },
 )
@@ -230,4 +234,4 @@ LOCAL_P_WEIGHTS = Exercise(
         "must match": "centre is (b, q): the distances need an axis for the positions, centre[..., None]."
     },
 )
-EXERCISES = {"5.1": GENERAL_SCORES, "5.2": PREDICTED_CENTRE, "5.3": LOCAL_P_WEIGHTS}
+EXERCISES = {"5.1": CONCAT_SCORES, "5.2": CENTRE_GRADIENT, "5.3": LOCAL_P_WEIGHTS}

@@ -1,4 +1,4 @@
-"""The study of chapter 5: its seven attentions on number words, and two on copies of letters.
+"""The study of chapter 5: its seven attentions on number words, and three on copies of letters.
 
 All runs take about three minutes on one CPU core. The study ``luong`` varies
 initialisation and learning rate.
@@ -24,7 +24,7 @@ from companion.attention.scores import Bilinear, Concat, Dot
 from companion.models.luong import InputFeedingDecoder, LuongDecoder, LuongEncoder
 from companion.models.seq2seq import EncoderDecoder
 
-TITLE = "Chapter 5: seven attentions translate number words, and two copy letters"
+TITLE = "Chapter 5: seven attentions translate number words, and three copy letters"
 #: The attentions that translate; the last is *general* with input feeding.
 ATTENTIONS = (
     "dot",
@@ -95,5 +95,9 @@ def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
     return [
         *grid(task="numbers", attention=ATTENTIONS, seed=range(3)),
-        *grid(task="copying", attention=["local-m", "general"], seed=range(3)),
+        *grid(
+            task="copying",
+            attention=["local-m", "general", "general, fed"],
+            seed=range(3),
+        ),
     ]

@@ -69,6 +69,12 @@ def jacobian_gradient(weights, values, gradient):
     return torch.einsum("bjl,blv,bv->bj", jacobian, values, gradient)
 
 
+def paired_concat(query, keys, W, v):
+    queries = query[:, :, None].expand(-1, -1, keys.shape[1], -1)
+    others = keys[:, None].expand(-1, query.shape[1], -1, -1)
+    return torch.tanh(torch.cat([queries, others], -1) @ W.T) @ v
+
+
 def loops_local_p(scores, centre, radius):
     """The weights of local-p, window by window."""
     weights = torch.zeros_like(scores)
@@ -287,9 +293,9 @@ RIGHT = {
     "4.1": lambda r: (r - r.mean(-1, keepdim=True)) * r.shape[-1] / (r.shape[-1] - 1),
     "4.2": loops_penalty,
     "4.3": loops_to_go,
-    "5.1": lambda q, k, W: q @ (k @ W.T).mT,
-    "5.2": lambda q, n, W, v: (
-        n[:, None] / (1 + (-(functional.linear(q, W).tanh() * v).sum(-1)).exp())
+    "5.1": paired_concat,
+    "5.2": lambda a, g, p, D: (
+        4 / D**2 * torch.einsum("bts,bts->bt", g * a, torch.arange(11) - p[..., None])
     ),
     "5.3": loops_local_p,
     "6.1": shifted_as_complex_numbers,
@@ -353,8 +359,8 @@ HINTED = [
     ("3.1", lambda s, m: (s * m).sum(1), 0),
     ("3.2", lambda x, z, W_Q, *others: x @ W_Q, 0),
     ("3.3", lambda x, y: x - y, 0),
-    ("5.1", lambda q, k, W: functional.linear(k, W) @ q, 0),
-    ("5.2", lambda q, n, W, v: n * torch.sigmoid(torch.tanh(q @ W.T) @ v), 0),
+    ("5.1", lambda q, k, W, v: (torch.cat([q, k], -1) @ W.T).tanh() @ v, 0),
+    ("5.2", lambda a, g, p, D: (g * a * (torch.arange(11) - p)).sum(-1), 0),
     ("5.3", lambda e, p, D: e - p, 0),
     ("6.1", lambda x, k: x * torch.arange(x.shape[1]), 0),
     ("6.2", even_sinusoids, 0),

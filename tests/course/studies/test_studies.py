@@ -50,7 +50,7 @@ def test_every_run_measures_the_same(name):
         ("longer_texts", {"kind": "misspelt"}, "'no positions', 'sinusoids'"),
         ("large_pictures", {"method": "misspelt"}, "'soft', 'Gumbel'"),
         ("luong", {"task": "misspelt"}, "'numbers', 'copying'"),
-        ("luong", {"attention": "localp"}, "'general', 'local-p'"),
+        ("luong", {"attention": "localp"}, "'general', 'general, fed'"),
         ("luong", {"deviation": 0.7}, "0.2, 0.07"),
         ("positions", {"model": "misspelt"}, "'no positions', 'sinusoids'"),
         ("recall", {"attention": "misspelt"}, "'softmax', 'linear'"),
