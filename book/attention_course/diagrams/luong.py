@@ -111,6 +111,80 @@ def _attend(
         drawing.dot(x, 296, 4, "query")
 
 
+def scores() -> Drawing:
+    """The four scores: what is done with the query and with the key.
+
+    Source: Luong et al. 2015, section 3.1.
+    """
+    drawing = Drawing(
+        316,
+        "Four scores as rows. Dot multiplies the decoder state h_t and the encoder state"
+        " h̄_s. General multiplies h_t by the matrix W_a first. Concat writes both states"
+        " below each other, multiplies them by W_a, takes the tanh, and multiplies by the"
+        " vector v_a. Location multiplies h_t by W_a, whose row s gives the score; the"
+        " encoder state is not used.",
+    )
+    for number, name in enumerate(("dot", "general", "concat", "location")):
+        y = 42 + 78 * number
+        drawing.text(10, y, name, anchor="start", bold=True)
+        query = drawing.box(118, y - 19, 44, 30, "*h*_t", "query")
+        key = drawing.box(118, y + 19, 44, 30, "*h̄*_s", "key")
+        if name == "concat":
+            both = drawing.box(196, y, 46, 30, "[ ; ]")
+            last = drawing.box(258, y, 42, 30, "*W*_a")
+            drawing.arrow(query.right, (both.left[0], y - 5), role="query")
+            drawing.arrow(key.right, (both.left[0], y + 5), role="key")
+            drawing.arrow(both.right, last.left)
+            for part in (
+                drawing.circle(318, y, 20, "tanh", "ink"),
+                drawing.box(376, y, 42, 30, "*v*_a^⊤"),
+            ):
+                drawing.arrow(last.right, part.left)
+                last = part
+        else:
+            last = (
+                drawing.box(318, y, 62, 30, "row *s*")
+                if name == "location"
+                else drawing.circle(318, y, 12, "·", "ink")
+            )
+            start = query
+            if name != "dot":
+                start = drawing.box(218, y - 19, 42, 30, "*W*_a")
+                drawing.arrow(query.right, start.left, role="query")
+            side, height = last.left[0], 0 if name == "location" else 5
+            drawing.arrow(start.right, (side, y - height), role="query")
+            if name != "location":
+                drawing.arrow(key.right, (side, y + height), role="key")
+        drawing.arrow(last.right, (428, y))
+        drawing.text(452, y, "*e*_t(*s*)")
+    return drawing
+
+
+def all_at_once() -> Drawing:
+    """Three decoder steps without input feeding: only the LSTM is sequential.
+
+    Source: Luong et al. 2015, section 3.
+    """
+    drawing = Drawing(
+        372,
+        "Three decoder steps. The thick path leads from LSTM to LSTM and through nothing"
+        " else. Above the LSTMs the three attention steps are in one dashed frame, because"
+        " in training one matrix product computes all of them; each makes an attentional"
+        " state, from which a softmax predicts the token.",
+    )
+    steps = _three_steps(drawing, 1.5)
+    drawing.arrow((4, 252), steps[0].state.left, width=_PATH)
+    for step, following in pairwise(steps):
+        drawing.arrow(step.state.right, following.state.left, width=_PATH)
+    drawing.arrow(steps[-1].state.right, (474, 252), width=_PATH)
+    drawing.frame(_STEPS[0] - 54, 166, _STEPS[-1] + 84, 206)
+    drawing.line((20, 346), (54, 346), width=_PATH)
+    drawing.text(64, 346, "path of sequential operations", "muted", "start")
+    drawing.text(318, 346, "*h̄*  encoder states", "key", "start")
+    drawing.text(20, 364, "dashed: one matrix product in training", "muted", "start")
+    return drawing
+
+
 def input_feeding() -> Drawing:
     """Three decoder steps in which each attentional state is fed to the next step.
 
@@ -124,10 +198,7 @@ def input_feeding() -> Drawing:
         " token. The path from one attentional state to the next, drawn thick, goes"
         " through LSTM and attention, so the steps are computed sequentially.",
     )
-    times = pairwise(("t−2", "t−1", "t", "t+1"))
-    steps = [
-        _fed_step(drawing, x, *time) for x, time in zip(_STEPS, times, strict=True)
-    ]
+    steps = _three_steps(drawing, _PATH)
     _feed(drawing, (4, _FED), steps[0].state)
     for step, following in pairwise(steps):
         drawing.arrow(step.state.right, following.state.left)
@@ -139,6 +210,13 @@ def input_feeding() -> Drawing:
     return drawing
 
 
+def _three_steps(drawing: Drawing, width: float) -> list["_Column"]:
+    times = pairwise(("t−2", "t−1", "t", "t+1"))
+    return [
+        _step(drawing, x, *time, width) for x, time in zip(_STEPS, times, strict=True)
+    ]
+
+
 class _Column(NamedTuple):
     """The boxes of a step that other steps are joined to."""
 
@@ -146,18 +224,18 @@ class _Column(NamedTuple):
     fed: Rectangle
 
 
-def _fed_step(drawing: Drawing, x: float, before: str, t: str) -> _Column:
-    """LSTM, attention and attentional state of step ``t``."""
+def _step(drawing: Drawing, x: float, before: str, t: str, width: float) -> _Column:
+    """LSTM, attention and attentional state of step ``t``; ``width`` is that of their arrows."""
     state = drawing.box(x, 252, 90, 30, f"LSTM: *h*_{{{t}}}", "query")
     attention = drawing.box(x, 186, 90, 30, "attention")
     fed = drawing.box(x, _FED, 60, 30, f"*h̃*_{{{t}}}")
     output = drawing.box(x, 70, 72, 26, "softmax")
     drawing.text(x + 16, 318, f"*y*_{{{before}}}")
     drawing.arrow((x + 16, 306), (x + 16, 267))
-    drawing.arrow(state.top, attention.bottom, role="query", width=_PATH)
+    drawing.arrow(state.top, attention.bottom, role="query", width=width)
     drawing.arrow((x + 61, 186), attention.right, role="key")
     drawing.text(x + 68, 186, "*h̄*", "key")
-    drawing.arrow(attention.top, fed.bottom, width=_PATH)
+    drawing.arrow(attention.top, fed.bottom, width=width)
     drawing.text(x + 8, 157, "[*c*; *h*]", "muted", "start")
     drawing.arrow(fed.top, output.bottom)
     drawing.arrow(output.top, (x, 36))
