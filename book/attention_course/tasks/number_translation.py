@@ -84,7 +84,7 @@ def bahdanau_translator(
 def luong_general(
     task: TranslationTask, seed: int = 0, hidden: int = 64
 ) -> EncoderDecoder:
-    """Luong's general attention between two LSTMs, as chapter 5 trains it.
+    """Luong's general attention between two LSTMs, as in the studies of chapter 5.
 
     The LSTMs have one layer. With 64 features the model learns :func:`short_numbers` in
     250 steps at a learning rate of 0.015.
