@@ -129,7 +129,7 @@ def settings() -> list[dict[str, Any]]:
         *grid(**first, learning_rate=0.02, seed=range(3)),
         *grid(**first, learning_rate=[0.01, 0.04], seed=0),
         *grid(pattern="dense", gap=1, steps=600, learning_rate=rates, seed=0),
-        *grid(pattern="dense", gap=1, steps=2400, learning_rate=0.01, seed=0),
+        *grid(pattern="dense", gap=1, steps=2400, learning_rate=0.01, seed=range(3)),
         *grid(pattern=shifted, gap=2, steps=200, learning_rate=0.02, seed=range(3)),
         *grid(pattern=slow, gap=2, steps=600, learning_rate=0.02, seed=0),
     ]

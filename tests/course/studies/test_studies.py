@@ -52,6 +52,8 @@ def test_every_run_measures_the_same(name):
         ("luong", {"task": "misspelt"}, "'numbers', 'copying'"),
         ("luong", {"attention": "localp"}, "'general', 'general, fed'"),
         ("luong", {"deviation": 0.7}, "0.2, 0.07"),
+        ("offsets", {"task": "misspelt"}, "'copying', 'window'"),
+        ("offsets", {"model": "misspelt"}, "'dot product', 'dot product, bias'"),
         ("positions", {"model": "misspelt"}, "'no positions', 'sinusoids'"),
         ("recall", {"attention": "misspelt"}, "'softmax', 'linear'"),
         ("sinks", {"start": "misspelt"}, "'nothing', '<bos>'"),
