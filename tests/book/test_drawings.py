@@ -100,12 +100,14 @@ def test_a_saved_drawing_is_whole_and_light_and_says_where_it_is_from(
     chapter, tmp_path
 ):
     figure = chapter.locator("figure:has(> svg.drawing)").first
+    number = figure.locator("figcaption strong").text_content().removesuffix(".")
     figure.hover()
     figure.get_by_role("button").click()
     with chapter.expect_download() as download:
         chapter.get_by_role("button", name="Save as SVG").click()
     assert chapter.locator(ENLARGED).is_visible()
-    assert download.value.suggested_filename == "figure-6-1.svg"
+    name = number.lower().replace(" ", "-").replace(".", "-")
+    assert download.value.suggested_filename == f"{name}.svg"
     path = tmp_path / "figure.svg"
     download.value.save_as(path)
     file = ET.parse(path).getroot()
@@ -114,7 +116,7 @@ def test_a_saved_drawing_is_whole_and_light_and_says_where_it_is_from(
     assert [x.tag for x in drawing.iter()] == [x.tag for x in with_names(written)]
     (credit,) = file.findall(f"{SVG}text")
     title = "Attention, from the paper to the page"
-    assert credit.text.startswith(f"Figure 6.1, from “{title}”")
+    assert credit.text.startswith(f"{number}, from “{title}”")
     chapter.goto(path.as_uri())
     fills = "fill => getComputedStyle(fill).fill"
     paper, words = (chapter.locator(part) for part in (".fill-paper", "svg > text"))
