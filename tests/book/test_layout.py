@@ -104,6 +104,8 @@ def test_the_theme_does_not_measure_each_part_again(phone):
 def test_the_keyboard_reaches_code_that_was_folded(phone):
     page = phone("06_transformer.html")
     page.wait_for_function(IS_LAID_OUT)
+    narrow = "one => { one.style.cssText = 'white-space: pre; width: 100px' }"
+    page.locator("details pre").first.evaluate(narrow)  # code is wrapped on a phone
     page.locator("details").evaluate_all(OPEN)
     page.wait_for_function(KEYBOARD_REACHES_ALL)
     assert page.locator("details pre[tabindex='0']").count() > 0
