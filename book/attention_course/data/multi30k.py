@@ -63,12 +63,15 @@ def load_pairs(split: str, source: str, target: str) -> list[tuple[str, str]]:
     return list(zip(load(split, source), load(split, target), strict=True))
 
 
-def tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
-    """The words and punctuation of each sentence in lower case.
+def tokenize(
+    sentences: Iterable[str], language: str, lower: bool = True
+) -> list[list[str]]:
+    """The words and punctuation of each sentence, in lower case unless told otherwise.
 
     The tokens are those of spaCy's rules for the language, which need no trained model.
     """
     tokenizer = spacy.blank(language).tokenizer
     return [
-        [token.text.lower() for token in tokenizer(sentence)] for sentence in sentences
+        [token.text.lower() if lower else token.text for token in tokenizer(sentence)]
+        for sentence in sentences
     ]

@@ -217,9 +217,11 @@ def _corpus() -> tuple[Any, dict[str, tuple[list[list[str]], list[list[str]]]]]:
 
     texts = {}
     for name, split in (("val", corpus.VALIDATION), ("test", corpus.TEST)):
-        tokenizer = multi30k.spacy.blank("de").tokenizer
-        german = [[x.text for x in tokenizer(s)] for s in multi30k.load(split, "de")]
-        texts[name] = german, multi30k.tokenize(multi30k.load(split, "en"), "en")
+        german, english = (multi30k.load(split, language) for language in ("de", "en"))
+        texts[name] = (
+            multi30k.tokenize(german, "de", lower=False),
+            multi30k.tokenize(english, "en"),
+        )
     return corpus.load_corpus(None), texts
 
 

@@ -55,6 +55,7 @@ def test_tokens_are_words_and_punctuation_in_lower_case():
     assert tokenize(["Two dogs, e.g. mine, don't bark."], "en") == [
         ["two", "dogs", ",", "e.g.", "mine", ",", "do", "n't", "bark", "."]
     ]
+    assert tokenize(["Ein Hund."], "de", lower=False) == [["Ein", "Hund", "."]]
     assert tokenize(["Ein Hund läuft z.B. schnell."], "de") == [
         ["ein", "hund", "läuft", "z.b.", "schnell", "."]
     ]
