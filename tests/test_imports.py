@@ -27,10 +27,10 @@ ROOMS = (
     "attention_course.data",
     "attention_course.training",
     "attention_course.tasks",
-    "attention_course.studies",
     "attention_course.diagrams",
     "attention_course.exercises",
     "attention_course.experiments",
+    "attention_course.studies",
     "attention_course.live_model",
 )
 LIBRARY = [room for room in ROOMS if room.startswith("companion.")]
