@@ -82,8 +82,15 @@ CONCAT_SCORES = Exercise(
 )
 
 
-def _distance(weights: Tensor, centre: Tensor) -> Tensor:
-    positions = torch.arange(weights.shape[-1], dtype=weights.dtype)
+_WINDOWS: Inputs = {
+    "centre": torch.tensor([[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64),
+    "radius": 3,
+}
+
+
+def _distance(of_positions: Tensor, centre: Tensor) -> Tensor:
+    """Of each position from the centre; the first tensor has a number for each position."""
+    positions = torch.arange(of_positions.shape[-1], dtype=of_positions.dtype)
     return positions - centre[..., None]
 
 
@@ -98,10 +105,7 @@ CENTRE_GRADIENT = Exercise(
     inputs={
         "weights": normal(2, 3, 11, seed=55).softmax(-1),
         "gradient": normal(2, 3, 11, seed=56),
-        "centre": torch.tensor(
-            [[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64
-        ),
-        "radius": 3,
+        **_WINDOWS,
     },
     solution=_centre_gradient,
     mistakes={
@@ -148,17 +152,12 @@ CENTRE_GRADIENT = Exercise(
 )
 
 
-def _squared(scores: Tensor, centre: Tensor) -> Tensor:
-    positions = torch.arange(scores.shape[-1], dtype=scores.dtype)
-    return (positions - centre[..., None]).square()
-
-
 def _in_window(scores: Tensor, centre: Tensor, radius: int) -> Tensor:
-    return masked_softmax(scores, _squared(scores, centre) <= radius**2)
+    return masked_softmax(scores, _distance(scores, centre).square() <= radius**2)
 
 
 def _gaussian(scores: Tensor, centre: Tensor, sigma: float) -> Tensor:
-    return torch.exp(-_squared(scores, centre) / (2 * sigma**2))
+    return torch.exp(-_distance(scores, centre).square() / (2 * sigma**2))
 
 
 def _local_p(scores: Tensor, centre: Tensor, radius: int) -> Tensor:
@@ -168,10 +167,7 @@ def _local_p(scores: Tensor, centre: Tensor, radius: int) -> Tensor:
 LOCAL_P_WEIGHTS = Exercise(
     inputs={
         "scores": normal(2, 3, 11, seed=57),
-        "centre": torch.tensor(
-            [[0.3, 4.0, 5.5], [6.7, 2.6, 10.8]], dtype=torch.float64
-        ),
-        "radius": 3,
+        **_WINDOWS,
     },
     solution=_local_p,
     mistakes={
@@ -188,7 +184,9 @@ LOCAL_P_WEIGHTS = Exercise(
         ),
         "The window comes after the softmax: the softmax must run over the window only.": (
             lambda e, p, D: (
-                e.softmax(-1) * _gaussian(e, p, D / 2) * (_squared(e, p) <= D**2)
+                e.softmax(-1)
+                * _gaussian(e, p, D / 2)
+                * (_distance(e, p).square() <= D**2)
             )
         ),
         "σ is D: it must be D / 2.": lambda e, p, D: (
@@ -206,12 +204,13 @@ LOCAL_P_WEIGHTS = Exercise(
         "The distance is not squared: this is exp(−|s − p| / 2σ²).": (
             lambda e, p, D: (
                 _in_window(e, p, D)
-                * torch.exp(-_squared(e, p).sqrt() / (2 * (D / 2) ** 2))
+                * torch.exp(-_distance(e, p).abs() / (2 * (D / 2) ** 2))
             )
         ),
         "The ends of the window are excluded: |s − p| may equal D.": (
             lambda e, p, D: (
-                masked_softmax(e, _squared(e, p) < D**2) * _gaussian(e, p, D / 2)
+                masked_softmax(e, _distance(e, p).square() < D**2)
+                * _gaussian(e, p, D / 2)
             )
         ),
         "The centre is rounded: p_t is a real number.": lambda e, p, D: _local_p(

@@ -25,20 +25,21 @@ PATTERNS = ("dense", "local", "atrous", "in turn", "union", "own heads")
 TITLE = "Chapter 7: passages of 128 characters of Python's manual, and their copies"
 
 
-def copying_task(gap: int = 1) -> Copying:
+def copying_task(gap: int = 1, kind: type[Copying] = Copying) -> Copying:
     """Python's manual in passages of 128 characters, each followed by its copy.
 
     Of every ten articles one is held out, in turn for validation and for test.
 
     Args:
         gap: how many separators are between a passage and its copy.
+        kind: what is made of the passages.
     """
     articles = manual.texts()
     training = [text for number, text in enumerate(articles) if number % 10]
     validation, test = articles[10::20], articles[::20]
     sets = (manual.passages(part, 128) for part in (training, validation, test))
     training_passages, validation_passages, test_passages = sets
-    return Copying(training_passages, validation_passages, test_passages, gap)
+    return kind(training_passages, validation_passages, test_passages, gap)
 
 
 def pattern_layers(pattern: str) -> list[Attention]:

@@ -14,12 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from attention_course.data.examples import Shuffled
 from attention_course.studies.copying import copying_task
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.copying import Copying
-from attention_course.training import recipe
-from attention_course.training.losses import next_token_loss
 from companion.attention import masks
 from companion.attention.base import Attention
 from companion.attention.sparse import PatternAttention
@@ -171,13 +168,10 @@ def measure(
     Returns:
         ``test`` and ``validation``: a figure each in new text, two in copying.
     """
-    texts = copying_task()
-    if task == "window":
-        texts.__class__ = NewText
+    texts = copying_task(kind=NewText if task == "window" else Copying)
     torch.manual_seed(seed)
     network = LanguageModel(len(texts.characters), layers(task, model, seed))
-    batches = Shuffled(texts.train_passages, texts.collate, batch_size=8, seed=seed)
-    recipe.train(network, next_token_loss, batches, steps, learning_rate)
+    texts.train(network, steps, learning_rate, seed)
     kept = 1 if task == "window" else 2
     return {
         name: texts.bits_per_character(network, passages)[:kept]

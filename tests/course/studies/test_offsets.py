@@ -54,8 +54,8 @@ def test_two_layers_of_a_window_read_nine_characters(model):
 def test_a_run_is_measured_as_it_is_recorded(monkeypatch):
     task = offsets.copying_task
 
-    def short():
-        whole = task()
+    def short(**kind):
+        whole = task(**kind)
         for name in ("train", "validation", "test"):
             name = f"{name}_passages"
             setattr(whole, name, getattr(whole, name)[:8])
