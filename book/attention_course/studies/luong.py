@@ -37,7 +37,7 @@ _AT_AN_END = 0.02  # of the sentence's length
 
 
 class SlowLocalP(LocalP):
-    """local-p whose centre moves slowly: the sigmoid's argument is a tenth.
+    """Local-p whose centre moves slowly: the sigmoid's argument is a tenth.
 
     Adam changes a parameter by about the learning rate, whatever the scale of its
     gradient, so that the argument changes ten times as slowly, too.
@@ -93,7 +93,7 @@ def build(
 
 @torch.no_grad()
 def relative_centres(model: Any, data: TranslationTask) -> Float[Tensor, " n"]:
-    """p_t / S of local-p before each target token of the test set, and before ``<eos>``."""
+    """The centres of local-p, p_t / S, before each target token of the test set, and before ``<eos>``."""
     source = pad([data.source.encode(pair.source) for pair in data.test_pairs])
     target = pad([[BOS, *data.target.encode(pair.target)] for pair in data.test_pairs])
     decoder, state = model.decoder, model.start(source)

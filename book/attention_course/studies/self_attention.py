@@ -29,6 +29,7 @@ from torch import Tensor
 from attention_course.data.vocabulary import BOS, Vocabulary
 from attention_course.experiments.sentences import packed
 from attention_course.studies.recording import check_choice, grid
+from companion._checks import needs_extra
 from companion.attention.recording import record_weights
 from companion.models.seq2seq import EncoderDecoder
 from companion.models.transformer import Transformer
@@ -226,9 +227,10 @@ def _corpus() -> tuple[Any, dict[str, tuple[list[list[str]], list[list[str]]]]]:
 
 
 def _network(model: str) -> Transformer:
-    from safetensors.torch import load_file
-
     from attention_course.experiments.multi30k import parser, run
+
+    with needs_extra("experiments"):
+        from safetensors.torch import load_file
 
     arguments = parser().parse_args([*COMMAND.split(), "--output", str(FOLDER)])
     corpus, _ = _corpus()

@@ -8,7 +8,9 @@ from attention_course.studies.recording import recorded
 from companion.attention import LocalAttention, masks
 
 
-@pytest.mark.parametrize(("products", "biases"), [(1, 1), (1, 0), (0, 1)])
+@pytest.mark.parametrize(
+    ("products", "biases"), [(True, True), (True, False), (False, True)]
+)
 def test_a_window_computes_what_its_scores_say(products, biases):
     attention = offsets.DistanceBias(3, 5, products, biases).double()
     torch.nn.init.normal_(attention.bias)
