@@ -56,6 +56,13 @@ def check_at_least_zero(**numbers: float) -> None:
     _check(numbers, lambda x: 0 <= x < math.inf, "finite and at least 0")
 
 
+def check_decays(*decays: float) -> None:
+    """Refuse no number, and one that is not above 0 or is above 1."""
+    check_positive(decays=len(decays))
+    for decay in decays:
+        _check({"decay": decay}, lambda x: 0 < x <= 1, "above 0 and at most 1")
+
+
 def check_fraction(**numbers: float) -> None:
     """Refuse what is below 0, or not below 1."""
     _check(numbers, lambda x: 0 <= x < 1, "at least 0 and below 1")
@@ -124,6 +131,28 @@ def check_same_features(query: Tensor, key: Tensor) -> None:
     if query.shape[-1] != key.shape[-1]:
         sizes = f"{query.shape[-1]} and {key.shape[-1]}"
         raise ValueError(f"query and key need one number of features, not {sizes}")
+
+
+def check_same_positions(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse unequal numbers of queries, keys and values."""
+    lengths = [x.shape[-2] for x in (query, key, value)]
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            "each position needs a query, a key and a value, but there are "
+            f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
+        )
+
+
+def check_gates(query: Tensor, key: Tensor, gates: int) -> None:
+    """Refuse keys that do not have the features of a query, and then a number of gates."""
+    asked, size = query.shape[-1], key.shape[-1]
+    if not gates:
+        check_same_features(query, key)
+    elif asked + gates != size:
+        raise ValueError(
+            f"a key's last features are {gates} gates, so queries of {asked} features need "
+            f"keys of {asked + gates}, and keys of {size} queries of {size - gates}"
+        )
 
 
 def check_features(name: str, x: Tensor, size: int) -> None:
@@ -286,6 +315,7 @@ _REASONS = {
     "uses_query_position": "depends on the query's position",
     "uses_key_position": "depends on the keys' positions",
     "has_own_weights": "has weights that are not the softmax of its scores",
+    "gates": "has keys with gates",
 }
 
 

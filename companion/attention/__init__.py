@@ -22,6 +22,20 @@ from companion.attention.attention_over_attention import (
 from companion.attention.base import Attention, masked_softmax, precise_matmul
 from companion.attention.cache import KVCache, WindowCache
 from companion.attention.causal import Causal, CausalAttention
+from companion.attention.decay import (
+    DecayAttention,
+    GatedDecayAttention,
+    chunked_decay_attention,
+    parallel_decay_attention,
+    recurrent_decay_attention,
+    retention_decays,
+)
+from companion.attention.delta import (
+    DeltaAttention,
+    GatedDeltaAttention,
+    chunked_delta_rule,
+    recurrent_delta_rule,
+)
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -47,6 +61,7 @@ from companion.attention.linear import (
 )
 from companion.attention.linear_bias import ALiBi, LinearBias, alibi_slopes
 from companion.attention.local import LocalM, LocalP, LocalWindow, Location
+from companion.attention.matrix_state import MatrixState
 from companion.attention.multihead import MultiHeadAttention, SelfAttention
 from companion.attention.per_head import PerHead
 from companion.attention.pooling import (
@@ -104,6 +119,8 @@ __all__ = [
     "CausalLinearAttention",
     "Concat",
     "Cosine",
+    "DecayAttention",
+    "DeltaAttention",
     "DenseSynthesizer",
     "Dot",
     "FactorizedDense",
@@ -112,6 +129,8 @@ __all__ = [
     "FlexAtrous",
     "FlexAttention",
     "FlexSparse",
+    "GatedDecayAttention",
+    "GatedDeltaAttention",
     "GumbelSoftmax",
     "HalfAndHalf",
     "HardAttention",
@@ -126,6 +145,7 @@ __all__ = [
     "LocalWindow",
     "Location",
     "LocationSensitive",
+    "MatrixState",
     "Mixture",
     "MultiHeadAttention",
     "PatternAttention",
@@ -149,6 +169,8 @@ __all__ = [
     "adjacent_pairs",
     "alibi_slopes",
     "attention_over_attention",
+    "chunked_decay_attention",
+    "chunked_delta_rule",
     "chunked_linear_attention",
     "cosine_scores",
     "dot_product_attention",
@@ -161,11 +183,15 @@ __all__ = [
     "max_pooling",
     "mean_pooling",
     "one_hot",
+    "parallel_decay_attention",
     "parallel_linear_attention",
     "pointer_sum",
     "precise_matmul",
     "record_weights",
+    "recurrent_decay_attention",
+    "recurrent_delta_rule",
     "recurrent_linear_attention",
+    "retention_decays",
     "rotate",
     "two_way_attention",
 ]

@@ -83,6 +83,7 @@ class Attention(nn.Module, ABC):
     uses_query_position = False  #: whether a weight depends on the query's position
     uses_key_position = False  #: whether a score depends on the key's position
     has_own_weights = False  #: whether weights are not the masked softmax of the scores
+    gates = 0  #: how many features of a key, its last, are no features but gates
     state_type: type = KVCache  #: what it keeps while decoding
     dropout = 0.0  #: the probability that a weight is 0 in training, see set_dropout
     fuses_dropout = False  #: whether compute_context applies the dropout by itself

@@ -163,11 +163,17 @@ def cosine_scores(
         tensor([[0., 1.]])
     """
     query, key = at_least_float32(query), at_least_float32(key)
-    return precise_matmul(_unit(query), _unit(key).mT)
+    return precise_matmul(unit(query), unit(key).mT)
 
 
-def _unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-    """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero."""
+def unit(vectors: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    """Each vector divided by its norm. Zeros stay zeros, and their gradient is zero.
+
+    Example:
+        >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     # Where squares over- or underflow, the vector is first divided by its largest number.
     huge = torch.finfo(norm.dtype).max ** 0.4

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from companion._checks import check_kind
 from companion.attention.base import Attention
+from companion.attention.delta import DeltaAttention
 from companion.attention.local import LocalP
 from companion.attention.types import Mask, Positions
 
@@ -73,8 +74,8 @@ class HardAttention(nn.Module):
 
     Args:
         attention: defines α, whose rows must sum to 1. Of the package's attentions,
-            :class:`~companion.attention.local.LocalP` is refused; the sums of your own
-            are not checked.
+            :class:`~companion.attention.local.LocalP` and those by the delta rule are
+            refused; the sums of your own are not checked.
         generator: the source of randomness, on the device of the inputs; by default
             PyTorch's global one. Copies and pickles of the module copy its state.
 
@@ -93,10 +94,10 @@ class HardAttention(nn.Module):
         super().__init__()
         check_kind(self, attention, Attention)
         for part in attention.modules():
-            if isinstance(part, LocalP):
+            if isinstance(part, LocalP | DeltaAttention):
                 raise TypeError(
                     f"{type(self).__name__} cannot use {type(part).__name__}, which has "
-                    f"weights whose sum is below 1: it samples from the weights"
+                    f"weights whose sum is not 1: it samples from the weights"
                 )
         self.attention = attention
         self.generator = generator

@@ -13,6 +13,7 @@ from companion._checks import (
     check_heads_divide,
     check_last_positions,
     check_positive,
+    check_same_positions,
     score_shape,
 )
 from companion.attention import masks
@@ -79,7 +80,7 @@ def linear_attention(
         >>> linear_attention(x, x, x).shape
         torch.Size([1, 5, 8])
     """
-    return _ratio(query @ (key.mT @ value), query @ key.sum(-2).unsqueeze(-1))
+    return ratio(query @ (key.mT @ value), query @ key.sum(-2).unsqueeze(-1))
 
 
 def parallel_linear_attention(
@@ -102,9 +103,9 @@ def parallel_linear_attention(
         >>> parallel_linear_attention(x, x, x).shape
         torch.Size([1, 5, 8])
     """
-    _check_same_positions(query, key, value)
+    check_same_positions(query, key, value)
     products = (query @ key.mT).tril()  # (*b, n, n)
-    return _ratio(products @ value, products.sum(-1, keepdim=True))
+    return ratio(products @ value, products.sum(-1, keepdim=True))
 
 
 def recurrent_linear_attention(
@@ -137,7 +138,7 @@ def recurrent_linear_attention(
     for i in range(query.shape[-2]):
         q, k, v = (x[..., i : i + 1, :] for x in (query, key, value))  # (*b, 1, …)
         S, z = S + k.mT @ v, z + k.squeeze(-2)
-        contexts.append(_ratio(q @ S, q @ z.unsqueeze(-1)))
+        contexts.append(ratio(q @ S, q @ z.unsqueeze(-1)))
     return torch.cat(contexts, -2), S, z
 
 
@@ -174,43 +175,33 @@ def chunked_linear_attention(
     check_positive(chunk=chunk)
     S, z = _earlier_sums(query, key, value, S, z)
     length = query.shape[-2]
-    q, k, v = (_chunks(x, chunk) for x in (query, key, value))  # (*b, t, c, …)
+    q, k, v = (in_chunks(x, chunk) for x in (query, key, value))  # (*b, t, c, …)
     sums_S = torch.cat([S.unsqueeze(-3), k.mT @ v], -3).cumsum(-3)  # (*b, t + 1, d, v)
     sums_z = torch.cat([z.unsqueeze(-2), k.sum(-2)], -2).cumsum(-2)  # (*b, t + 1, d)
     products = (q @ k.mT).tril()  # (*b, t, c, c)
     above = q @ sums_S[..., :-1, :, :] + products @ v
     below = q @ sums_z[..., :-1, :].unsqueeze(-1) + products.sum(-1, keepdim=True)
-    contexts = _ratio(above, below).flatten(-3, -2)[..., :length, :]
+    contexts = ratio(above, below).flatten(-3, -2)[..., :length, :]
     return contexts, sums_S[..., -1, :, :], sums_z[..., -1, :]
-
-
-def _check_same_positions(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Refuse unequal numbers of queries, keys and values."""
-    lengths = [x.shape[-2] for x in (query, key, value)]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            "each position needs a query, a key and a value, but there are "
-            f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
-        )
 
 
 def _earlier_sums(
     query: Tensor, key: Tensor, value: Tensor, S: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The sums over earlier positions, zero where there are none."""
-    _check_same_positions(query, key, value)
+    check_same_positions(query, key, value)
     *batch, _, size = key.shape
     S = key.new_zeros(*batch, size, value.shape[-1]) if S is None else S
     z = key.new_zeros(*batch, size) if z is None else z
     return S, z
 
 
-def _chunks(x: Float[Tensor, "*b n d"], chunk: int) -> Float[Tensor, "*b t c d"]:
+def in_chunks(x: Float[Tensor, "*b n d"], chunk: int) -> Float[Tensor, "*b t c d"]:
     """The positions in rows of ``chunk``, the last one filled with zeros."""
     return pad(x, (0, 0, 0, -x.shape[-2] % chunk)).unflatten(-2, (-1, chunk))
 
 
-def _ratio(
+def ratio(
     above: Float[Tensor, "*b n v"], below: Float[Tensor, "*b n 1"]
 ) -> Float[Tensor, "*b n v"]:
     """A weighted sum divided by its weights; zero where all weights are zero."""
@@ -260,16 +251,16 @@ class LinearAttention(Attention):
         products = self._products(query, key)
         if mask is not None:
             products = products.masked_fill(~mask, 0)
-        return _ratio(products, products.sum(-1, keepdim=True)).to(query.dtype)
+        return ratio(products, products.sum(-1, keepdim=True)).to(query.dtype)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """By sums over the keys, without scores."""
-        if not _is_padding(mask):
+        if not is_padding(mask):
             return self.compute_both(query, key, value, mask, position)[0]
         with without_autocast(query.device):
-            features = _masked(self._features(key), mask)
+            features = masked_features(self._features(key), mask)
             exact = value.to(features.dtype)
             context = linear_attention(self._features(query), features, exact)
         return context.to(value.dtype)
@@ -354,13 +345,13 @@ class CausalLinearAttention(LinearAttention):
     ) -> Tensor:
         """By cumulative sums over the keys, without scores."""
         shape = score_shape(query, key, value)
-        unusual = position is not None or not _is_padding(mask) or 0 in shape
+        unusual = position is not None or not is_padding(mask) or 0 in shape
         if unusual or torch.compiler.is_exporting():  # chunks need a known length
             return self.compute_both(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
         before = shape[-1] - shape[-2]  # the keys at positions before the first query's
         with without_autocast(query.device):
-            keys = _masked(self._features(key), mask)
+            keys = masked_features(self._features(key), mask)
             values = value.to(keys.dtype)
             earlier = keys[..., :before, :]
             context, _, _ = chunked_linear_attention(
@@ -406,12 +397,12 @@ class CausalLinearAttention(LinearAttention):
         return context.flatten(-4, -3).to(value.dtype), after
 
 
-def _is_padding(mask: Mask) -> bool:
+def is_padding(mask: Mask) -> bool:
     """Whether a mask, if there is one, is the same for all queries."""
     return mask is None or mask.ndim == 1 or mask.shape[-2] == 1
 
 
-def _masked(features: Tensor, mask: Mask) -> Tensor:
+def masked_features(features: Tensor, mask: Mask) -> Tensor:
     """The features of the keys, zero where a key is masked."""
     if mask is None:
         return features

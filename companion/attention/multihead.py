@@ -36,7 +36,7 @@ class MultiHeadAttention(nn.Module):
 
     The heads are one more batch axis, so all of them are one operation, and any
     :class:`~companion.attention.base.Attention` can be inside. Its parameters, if it has
-    any, are the same for all heads.
+    any, are the same for all heads. If it has gates, ``W_K`` makes them, with the keys.
 
     Args:
         d_model: features of a query and of the output.
@@ -88,7 +88,8 @@ class MultiHeadAttention(nn.Module):
         check_heads_divide(heads, groups)
         self.heads, self.key_value_heads = heads, groups
         self.W_Q = nn.Linear(d_model, heads * d_k, bias)
-        self.W_K = nn.Linear(source_size, groups * d_k, bias)
+        gates = getattr(attention, "gates", 0)
+        self.W_K = nn.Linear(source_size, groups * (d_k + gates), bias)
         self.W_V = nn.Linear(source_size, groups * d_v, bias)
         self.W_O = nn.Linear(heads * d_v, d_model, bias)
         if scale is not None and attention is not None:

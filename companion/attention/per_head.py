@@ -7,7 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from companion._checks import check_head_axis, check_kind, check_positive
+from companion._checks import (
+    check_head_axis,
+    check_independent,
+    check_kind,
+    check_positive,
+)
 from companion.attention.base import Attention
 from companion.attention.types import Mask, Positions
 
@@ -44,6 +49,8 @@ class PerHead(Attention):
         check_positive(heads=len(attentions))
         for attention in attentions:
             check_kind(self, attention, Attention)
+            because = "it passes on keys without gates"
+            check_independent(self, attention, "gates", because=because)
         self.attentions: Any = nn.ModuleList(attentions)
         self.causal = all(x.causal for x in attentions)
         self.uses_query_position = any(x.uses_query_position for x in attentions)

@@ -25,8 +25,8 @@ def record_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     In decoding, each ``extend`` is one more call, with the weights of the new positions
     over the cache; those of :class:`~companion.attention.rotary.Rotary` and of
     :class:`~companion.attention.query_key_norm.QueryKeyNorm` are found at the attention
-    inside. :class:`~companion.attention.linear.CausalLinearAttention` decodes from sums,
-    without weights, so nothing is recorded.
+    inside. :class:`~companion.attention.linear.CausalLinearAttention`, attention with decay
+    and that by the delta rule decode from a matrix, without weights, so nothing is recorded.
 
     Args:
         model: a mechanism, or a module that holds some.

@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from companion._checks import check_kind
+from companion._checks import check_independent, check_kind
 from companion.attention.base import Attention
 from companion.attention.types import Mask, Positions
 
@@ -17,6 +17,8 @@ class Wrapper(Attention, ABC):
     def __init__(self, attention: Attention):
         super().__init__()
         check_kind(self, attention, Attention)
+        because = "it passes on keys without gates"
+        check_independent(self, attention, "gates", because=because)
         self.attention = attention
         self.causal |= attention.causal
         self.uses_query_position |= attention.uses_query_position

@@ -23,7 +23,9 @@ from companion.attention import (
     CausalLinearAttention,
     Concat,
     Cosine,
+    DecayAttention,
     DenseSynthesizer,
+    GatedDeltaAttention,
     GumbelSoftmax,
     LocalAttention,
     LocalM,
@@ -495,6 +497,7 @@ STATES = {
     "KVCache": lambda: Rotary(CausalAttention()),
     "WindowCache": lambda: CacheRotary(SinkAttention(3, 1)),
     "LinearState": CausalLinearAttention,
+    "MatrixState": lambda: DecayAttention(0.9),
 }
 
 
@@ -536,6 +539,8 @@ def test_a_state_of_another_batch_or_number_of_heads_is_an_error(kind, other):
         (CausalAttention(), ""),
         (ScaledDot(), ""),
         (Cosine(3.0), "strength=3.0"),
+        (DecayAttention(0.5), "decay=(0.5,), chunk=64"),
+        (GatedDeltaAttention(chunk=9), "temperature=16.0, chunk=9"),
         (LocalM(Dot(), 2), "radius=2"),
         (LocalP(Dot(), 2, 5), "radius=2"),
         (RandomSynthesizer(7), "max_length=7, heads=None"),

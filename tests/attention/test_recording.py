@@ -14,6 +14,7 @@ from companion.attention import (
     Attention,
     CausalAttention,
     CausalLinearAttention,
+    DecayAttention,
     GumbelSoftmax,
     HardAttention,
     LocationSensitive,
@@ -296,10 +297,11 @@ def test_steps_are_recorded_where_their_weights_are_computed():
 
 
 def test_decoding_from_sums_has_no_weights_to_record():
-    attention, x = CausalLinearAttention(), torch.randn(1, 3, 4)
-    with record_weights(attention) as maps:
-        attention.extend(x, x, x, attention.start(x, x))
-    assert maps == {"": []}
+    x = torch.randn(1, 3, 4)
+    for attention in (CausalLinearAttention(), DecayAttention(0.5)):
+        with record_weights(attention) as maps:
+            attention.extend(x, x, x, attention.start(x, x))
+        assert maps == {"": []}
 
 
 # torch.compile

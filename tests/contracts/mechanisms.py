@@ -26,6 +26,7 @@ SOURCE_SIZE = (
 CONTENT = "test_the_score_depends_on_query_and_key"
 QUERY_SIZE = "test_a_query_of_another_size_than_announced_is_an_error_with_the_numbers"
 UNCONDITIONAL = (PERMUTED, SOURCE_SIZE, CONTENT, QUERY_SIZE)
+CAUSAL = (SOFTMAX, PERMUTED)
 MECHANISMS = {
     "additive": Row(lambda: attention.Additive(11, 13, 17), 11, 13),
     "gumbel": Row(
@@ -102,6 +103,13 @@ MECHANISMS = {
         12,
         12,
         (PERMUTED,),
+    ),
+    # the last features of a key are gates
+    "decay": Row(lambda: attention.DecayAttention(0.7, chunk=3), 11, 11, CAUSAL),
+    "gated decay": Row(lambda: attention.GatedDecayAttention(chunk=3), 11, 12, CAUSAL),
+    "delta": Row(lambda: attention.DeltaAttention(chunk=3), 11, 12, (SUM, *CAUSAL)),
+    "gated delta": Row(
+        lambda: attention.GatedDeltaAttention(chunk=3), 11, 13, (SUM, *CAUSAL)
     ),
     "linear": Row(attention.LinearAttention, 11, 11),
     "linear, relu": Row(lambda: attention.LinearAttention(torch.relu), 11, 11),

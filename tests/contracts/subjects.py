@@ -14,8 +14,11 @@ from companion.attention import (
     Causal,
     CausalAttention,
     CausalLinearAttention,
+    DecayAttention,
+    DeltaAttention,
     DenseSynthesizer,
     Dot,
+    GatedDeltaAttention,
     HalfAndHalf,
     HardAttention,
     LocalAttention,
@@ -26,6 +29,7 @@ from companion.attention import (
     SinkAttention,
     SlidingWindowAttention,
     StraightThroughGumbel,
+    retention_decays,
 )
 from companion.attention.masks import fixed
 from companion.interop import TorchMultiheadAttention
@@ -165,6 +169,14 @@ ATTENTIONS = {
         lambda: Causal(DenseSynthesizer(11, LONGEST))
     ),
     "causal linear": mechanism(CausalLinearAttention),
+    "multi-head, decay": mechanism(
+        lambda: MultiHeadAttention(12, 3, DecayAttention(retention_decays(3))), 12, 12
+    ),
+    "multi-head, gated delta": mechanism(
+        lambda: MultiHeadAttention(12, 3, GatedDeltaAttention(), key_value_heads=1),
+        12,
+        12,
+    ),
     "grouped-query": mechanism(
         lambda: MultiHeadAttention(12, 6, CausalAttention(), key_value_heads=2), 12, 12
     ),
@@ -207,6 +219,7 @@ NETWORKS = {
     "linear language model": one_text(
         lambda: language_model(CausalLinearAttention(chunk=2))
     ),
+    "delta language model": one_text(lambda: language_model(DeltaAttention(chunk=2))),
     "llama": one_text(llama),
     "hierarchical": Subject(
         lambda: spread(HierarchicalAttention(11, 3, 4, 2, pad=0)),

@@ -117,7 +117,7 @@ def test_a_window_refuses_scores_that_depend_on_positions(name):
 def test_hard_attention_refuses_weights_that_are_no_distribution(owner):
     with pytest.raises(
         TypeError,
-        match=f"^{owner.__name__} cannot use LocalP, which has weights whose sum is below 1",
+        match=f"^{owner.__name__} cannot use LocalP, which has weights whose sum is not 1",
     ):
         owner(LocalP(Dot(), 1, 4))
 

@@ -10,6 +10,10 @@ from companion.attention import (
     CacheRotary,
     CausalAttention,
     CausalLinearAttention,
+    DecayAttention,
+    DeltaAttention,
+    GatedDecayAttention,
+    GatedDeltaAttention,
     LocalAttention,
     PatternAttention,
     QueryKeyNorm,
@@ -125,6 +129,10 @@ ATTENTIONS = {
     "linear": lambda: CausalLinearAttention(chunk=2),
     "rotary linear": lambda: Rotary(CausalLinearAttention()),
     "norm": lambda: QueryKeyNorm(4, Rotary(CausalAttention())),
+    "decay": lambda: DecayAttention([0.9, 0.6], chunk=2),
+    "gated decay": lambda: GatedDecayAttention(chunk=2),
+    "delta": lambda: DeltaAttention(chunk=2),
+    "gated delta": lambda: GatedDeltaAttention(chunk=2),
 }
 BOUNDED = (
     "local",
@@ -134,7 +142,8 @@ BOUNDED = (
     "rotary window",
     "rotary in the cache",
 )
-WITHOUT_CACHE = ("linear", "rotary linear")
+MATRICES = ("decay", "gated decay", "delta", "gated delta")
+WITHOUT_CACHE = ("linear", "rotary linear", *MATRICES)
 BOS, EOS = 1, 2
 
 
