@@ -93,9 +93,12 @@ def recurrent_decay_attention(
 
         S_i = γ_i S_(i−1) + k_i v_iᵀ,   c_i = S_iᵀ q_i
 
-    The arguments are as in :func:`parallel_decay_attention`; S is the matrix after earlier
-    positions, zero by default. What is returned are the contexts, and the matrix after the
-    last position.
+    Args:
+        query, key, value, log_decay: as in :func:`parallel_decay_attention`.
+        S: the matrix after earlier positions, zero by default.
+
+    Returns:
+        The contexts, and the matrix after the last position.
 
     Source: Sun et al. 2023, equation (6); Yang et al. 2024 (gated linear attention).
 
@@ -131,8 +134,13 @@ def chunked_decay_attention(
     where the chunk's positions are 1, 2, … and S_before is the matrix before it. Time grows
     with n · chunk.
 
-    The arguments, and what is returned, are as in :func:`recurrent_decay_attention`. An
-    axis of the batch may have size 1 for all but queries, which then share keys and values.
+    Args:
+        query, key, value, log_decay, S: as in :func:`recurrent_decay_attention`. An axis of
+            the batch may have size 1 for all but queries, which then share keys and values.
+        chunk: the number of positions in a chunk.
+
+    Returns:
+        The contexts, and the matrix after the last position.
 
     Source: Sun et al. 2023, equation (7); Yang et al. 2024 (gated linear attention),
     *chunkwise parallel form*.
@@ -203,7 +211,7 @@ class FadingAttention(MatrixAttention):
         key: Float[Tensor, "*c k e"],
         mask: Mask = None,
     ) -> tuple[Tensor, ...]:
-        """φ(q), φ(k) and log γ; the latter two are 0 where a key is masked."""
+        """Features φ(q) and φ(k), and log γ; the latter two are 0 where a key is masked."""
         query, key, *gates = self.split(query, key)
         log_decay = masked_decay(self.log_decay(key, *gates), mask)
         features = masked_features(self.feature_map(key), mask)

@@ -98,8 +98,13 @@ def chunked_delta_rule(
     that both of its terms are solved for in all chunks at once, and from one chunk to the
     next there are products of matrices alone. Time grows with n · chunk.
 
-    The arguments, and what is returned, are as in :func:`recurrent_delta_rule`. An axis of
-    the batch may have size 1 for all but queries, which then share keys and values.
+    Args:
+        query, key, value, beta, log_decay, S: as in :func:`recurrent_delta_rule`. An axis of
+            the batch may have size 1 for all but queries, which then share keys and values.
+        chunk: the number of positions in a chunk.
+
+    Returns:
+        The contexts, and the matrix after the last position.
 
     Source: Yang et al. 2024 (DeltaNet), section 3, the *UT transform*; with a decay Yang et
     al. 2025 (gated DeltaNet), section 3.3.

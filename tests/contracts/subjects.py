@@ -15,7 +15,6 @@ from companion.attention import (
     CausalAttention,
     CausalLinearAttention,
     DecayAttention,
-    DeltaAttention,
     DenseSynthesizer,
     Dot,
     GatedDeltaAttention,
@@ -219,7 +218,9 @@ NETWORKS = {
     "linear language model": one_text(
         lambda: language_model(CausalLinearAttention(chunk=2))
     ),
-    "delta language model": one_text(lambda: language_model(DeltaAttention(chunk=2))),
+    "delta language model": one_text(
+        lambda: language_model(GatedDeltaAttention(chunk=2))
+    ),
     "llama": one_text(llama),
     "hierarchical": Subject(
         lambda: spread(HierarchicalAttention(11, 3, 4, 2, pad=0)),
