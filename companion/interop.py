@@ -186,10 +186,10 @@ def register(name: str, attention: Attention) -> None:
 
     Args:
         name: as in ``AutoModelForCausalLM.from_pretrained(…, attn_implementation=name)``.
-        attention: without parameters, which would not be the model's.
+        attention: without parameters, which would not be the model's, and without gates.
 
     Raises:
-        ValueError: the attention has parameters; in a call, the queries are not at the
+        ValueError: the attention has parameters or gates; in a call, the queries are not at the
             last of the keys, as with a static cache or in attention to another sequence,
             and the attention needs positions.
         NotImplementedError: in a call, the model adds something to its scores, or caps
@@ -206,6 +206,10 @@ def register(name: str, attention: Attention) -> None:
     if next(attention.parameters(), None) is not None:
         raise ValueError(
             f"{type(attention).__name__} has parameters, which would not be the model's"
+        )
+    if attention.gates:
+        raise ValueError(
+            f"{type(attention).__name__} has gates, which the model does not compute"
         )
     ours = _Implementation(name, attention, sdpa_mask)
     AttentionInterface.register(name, ours.attend)

@@ -14,6 +14,7 @@ from companion.attention import (
     Causal,
     CausalAttention,
     Cosine,
+    DeltaAttention,
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
@@ -461,6 +462,8 @@ def test_attention_to_another_sequence_has_no_window(words):
 def test_what_cannot_be_registered_or_computed_is_an_error(build):
     with pytest.raises(ValueError, match="Additive has parameters, which would not"):
         register("ours", Additive(4, 4, 3))
+    with pytest.raises(ValueError, match="DeltaAttention has gates, which the model"):
+        register("ours", DeltaAttention())
     register("cosine", Cosine())
     assert logits(build(), "cosine").isfinite().all()
     register("ours", ScaledDot())

@@ -69,7 +69,7 @@ def parallel_decay_attention(
         log_decay: log γ of each position, finite and at most 0.
 
     Source: Sun et al. 2023, equation (5), with one γ for all positions; Dao & Gu 2024
-    (Mamba-2), section 3.2.
+    (Mamba-2), with one for each.
 
     Example:
         >>> x = torch.randn(1, 5, 8)

@@ -42,7 +42,7 @@ def recurrent_delta_rule(
 
     With β = 1 and a key of norm 1, S_iᵀ k_i = v_i: whatever the key held is gone, and what
     is held by keys at right angles to it stays. It is a step of gradient descent, of size β,
-    on |Sᵀ k − v|² / 2.
+    on ``|Sᵀ k − v|² / 2``.
 
     Args:
         query, key, value: of the same positions. Keys should have norms of at most 1, see
@@ -55,8 +55,8 @@ def recurrent_delta_rule(
     Returns:
         The contexts, and the matrix after the last position.
 
-    Source: Schlag et al. 2021, section 4.2, equations (23) to (25); with a decay Yang et al.
-    2025 (gated DeltaNet), equation (10).
+    Source: Schlag et al. 2021, section 4.2; with a decay Yang et al. 2025 (gated DeltaNet),
+    section 3.1.
 
     Example:
         >>> key, value = torch.eye(2)[[0, 1, 0]], torch.tensor([[1.0], [2.0], [3.0]])
@@ -155,9 +155,9 @@ class DeltaAttention(MatrixAttention):
         c_i = S_iᵀ q_i,   β_i = σ(b_i)
 
     Queries and keys are divided by their norms. The eigenvalues of I − β k kᵀ are 1, and
-    1 − β |k|² in the direction of k: with |k| = 1 and 0 ≤ β ≤ 1 they are between 0 and 1, so
-    that no number of positions makes the matrix explode, and β = 1 erases what k held and
-    nothing else. Longer keys would overshoot, and from |k|² = 2/β on diverge.
+    ``1 − β kᵀk`` in the direction of k: with keys of norm 1 and β from 0 to 1 they are between
+    0 and 1, so that no number of positions makes the matrix explode, and β = 1 erases what k
+    held and nothing else. Longer keys would overshoot, and with ``kᵀk > 2/β`` diverge.
 
     b_i is the last feature of a key; in multi-head attention it is a linear function of the
     position's vector, one for each head. Over a sequence it is computed in chunks
@@ -263,7 +263,7 @@ class GatedDeltaAttention(DeltaAttention):
         temperature: τ, as of :class:`~companion.attention.decay.GatedDecayAttention`.
         chunk: the number of positions in a chunk.
 
-    Source: Yang et al. 2025 (gated DeltaNet), equation (10).
+    Source: Yang et al. 2025 (gated DeltaNet), section 3.1.
     Deviation: the paper's γ_i is Mamba-2's; ours is that of
     :class:`~companion.attention.decay.GatedDecayAttention`. Besides, as in
     :class:`DeltaAttention`.

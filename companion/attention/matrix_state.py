@@ -53,8 +53,7 @@ class MatrixAttention(Attention, ABC):
     queries, and in ``torch.export`` the context is computed from the weights.
 
     Args:
-        chunk: the number of positions in a chunk. A compiled graph serves all lengths of
-            as many chunks.
+        chunk: the number of positions in a chunk.
     """
 
     causal = True
@@ -113,7 +112,8 @@ class MatrixAttention(Attention, ABC):
             queries = pad(queries, (0, 0, before, 0)).expand(*shape[:-2], -1, -1)
             keys, *gates = others
             exact = value.to(keys.dtype)
-            context, _ = self.recur(queries, keys, exact, *gates, chunk=self.chunk)
+            chunk = min(self.chunk, shape[-1])
+            context, _ = self.recur(queries, keys, exact, *gates, chunk=chunk)
         return context[..., before:, :].to(value.dtype)
 
     def start(

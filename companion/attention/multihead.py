@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from companion._checks import (
     check_batch_first,
     check_heads_divide,
+    check_independent,
     check_keywords,
     check_kind,
     check_mask,
@@ -230,7 +231,7 @@ class MultiHeadAttention(nn.Module):
             attention: what each head computes; scaled dot-product attention by default.
 
         Raises:
-            TypeError: it is no ``nn.MultiheadAttention``.
+            TypeError: it is no ``nn.MultiheadAttention``, or the attention has gates.
             ValueError: its inputs are sequence-first; its keys and values have different
                 sizes, or it adds keys (``add_bias_kv``, ``add_zero_attn``).
         """
@@ -244,6 +245,8 @@ class MultiHeadAttention(nn.Module):
         sizes = other.embed_dim, other.num_heads, attention, other.kdim
         bias, dropout = other.in_proj_bias is not None, other.dropout or None
         ours = cls(*sizes, bias=bias, dropout=dropout).to(other.out_proj.weight)
+        because = "PyTorch's weights make no gates"
+        check_independent(ours, ours.attention, "gates", because=because)
         with torch.no_grad():
             for parameter, theirs in _parameter_pairs(ours, other):
                 parameter.copy_(theirs)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.autograd import gradcheck
 from torch.nn.functional import logsigmoid, normalize
 
@@ -312,7 +313,16 @@ def test_gates_are_as_many_features_of_a_key(kind):
 
 @pytest.mark.parametrize(
     ("owner", "build"),
-    [("Rotary", Rotary), ("PerHead", lambda attention: PerHead(attention))],
+    [
+        ("Rotary", Rotary),
+        ("PerHead", lambda attention: PerHead(attention)),
+        (
+            "MultiHeadAttention",
+            lambda attention: MultiHeadAttention.from_torch(
+                nn.MultiheadAttention(8, 2, batch_first=True), attention
+            ),
+        ),
+    ],
 )
 def test_what_passes_on_keys_without_gates_refuses_them(owner, build):
     with pytest.raises(

@@ -26,6 +26,7 @@ from torch.export import Dim
 from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 
+from companion.attention import DeltaAttention
 from companion.decoding import tensors
 from tests.contracts.subjects import DATA_DEPENDENT, SUBJECTS
 
@@ -300,6 +301,12 @@ REFUSALS = [
         "PyTorch can neither export packed sequences nor transform them by torch.func",
         "`nn.GRU` and `nn.LSTM` read sentences of different lengths as packed sequences."
         " For the gradients of one example, call the model with that example alone.",
+    ),
+    Refusal(
+        ("ONNX",),
+        subjects(lambda module: has(module, DeltaAttention)),
+        "No ONNX function found for <OpOverload(op='aten.linalg_solve_triangular'",
+        "ONNX has no operation that solves a triangular system. `torch.export` works.",
     ),
     Refusal(
         ("compile, dynamic", "export", "ONNX"),

@@ -10,7 +10,7 @@ def unit(vector):
 
 
 def recurrence(queries, keys, values, betas):
-    """Write to what was retrieved before, and read   (equations 23 to 26)
+    """Write to what was retrieved before, and read   (section 4.2)
 
     v̄_i = W_(i−1) k_i,   W_i = W_(i−1) + β_i (v_i − v̄_i) ⊗ k_i,   y_i = W_i q_i
     """

@@ -7,7 +7,7 @@ from tests.reference.scalars import add, dot, transposed
 
 
 def gate(logit, temperature):
-    """α = σ(g)^(1/τ)   (section 4.4)"""
+    """α = σ(g)^(1/τ)   (section 4)"""
     return (1 / (1 + math.exp(-logit))) ** (1 / temperature)
 
 

@@ -4,7 +4,7 @@ from tests.reference.scalars import add, dot, transposed
 
 
 def recurrence(queries, keys, values, betas, decays):
-    """S_t = S_(t−1) (α_t (I − β_t k_t k_tᵀ)) + β_t v_t k_tᵀ,   o_t = S_t q_t   (equation 10)"""
+    """S_t = S_(t−1) (α_t (I − β_t k_t k_tᵀ)) + β_t v_t k_tᵀ,   o_t = S_t q_t   (section 3.1)"""
     size = len(keys[0])
     S = [[0.0] * size for _ in values[0]]
     contexts = []
