@@ -66,7 +66,7 @@ def parallel_decay_attention(
 
     Args:
         query, key, value: of the same positions; there is no feature map and no denominator.
-        log_decay: log γ of each position, finite and at most 0.
+        log_decay: log γ of each position, at most 0; −∞ forgets all.
 
     Source: Sun et al. 2023, equation (5), with one γ for all positions; Dao & Gu 2024
     (Mamba-2), with one for each.

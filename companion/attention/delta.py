@@ -48,8 +48,7 @@ def recurrent_delta_rule(
         query, key, value: of the same positions. Keys should have norms of at most 1, see
             :class:`DeltaAttention`.
         beta: β of each position, how much of the difference is written.
-        log_decay: log γ of each position, finite and at most 0; by default nothing is
-            forgotten.
+        log_decay: log γ of each position, at most 0; by default nothing is forgotten.
         S: the matrix after earlier positions, zero by default.
 
     Returns:

@@ -173,8 +173,10 @@ def decays(log_decay: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c c"]:
                 [0.5000, 1.0000, 0.0000],
                 [0.0500, 0.1000, 1.0000]])
     """
-    total = log_decay.cumsum(-1)
-    return (total.unsqueeze(-1) - total.unsqueeze(-2)).tril().exp().tril()
+    each = log_decay.unsqueeze(-1).expand(*log_decay.shape, log_decay.shape[-1])
+    return (
+        each.tril(-1).cumsum(-2).exp().tril()
+    )  # differences of sums would be less exact
 
 
 def log_decays(
@@ -192,7 +194,7 @@ def log_decays(
         tensor([[0.1000, 0.1000, 1.0000]])
     """
     passed = log_decay.unsqueeze(-2).masked_fill(~visible, 0)
-    return passed.sum(-1, keepdim=True) - passed.cumsum(-1)
+    return pad(passed[..., 1:].flip(-1).cumsum(-1).flip(-1), (0, 1))
 
 
 def causally_visible(

@@ -94,6 +94,27 @@ def test_in_float32_neither_fast_nor_slow_forgetting_loses_the_sum():
         assert gradient.isfinite().all()
 
 
+def test_what_comes_after_all_was_forgotten_is_as_if_it_came_first():
+    """Also in float32, where the sum of the logarithms is large, and with a decay of 0."""
+    query, key, value, log_decay = (x.float() for x in inputs(2))
+    fresh = [x[:, 4:] for x in (query, key, value, log_decay)]
+    expected = parallel_decay_attention(*fresh)
+    for lost in (-1e4, -torch.inf):
+        log_decay[:, 4] = lost
+        log_decay.requires_grad_()
+        for context in forms(query, key, value, log_decay):
+            torch.testing.assert_close(context[:, 4:], expected, atol=1e-5, rtol=1e-5)
+            (gradient,) = torch.autograd.grad(context.sum(), log_decay)
+            assert gradient.isfinite().all()
+        log_decay = log_decay.detach()
+        gate = torch.full((2, N), 30.0)
+        gate[:, 4] = lost  # σ of it is 0
+        attention = GatedDecayAttention(1.0)
+        found = attention.attend(query, torch.cat([key, gate[..., None]], -1), value)[0]
+        short = CausalLinearAttention()(query[:, 4:], key[:, 4:], value[:, 4:])
+        torch.testing.assert_close(found[:, 4:], short, atol=1e-4, rtol=1e-4)
+
+
 # The mechanisms
 
 KINDS = {

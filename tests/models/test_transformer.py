@@ -17,6 +17,9 @@ from companion.attention import (
     Causal,
     CausalAttention,
     CausalLinearAttention,
+    DeltaAttention,
+    GatedDecayAttention,
+    GatedDeltaAttention,
     LocalAttention,
     LocalM,
     MultiHeadAttention,
@@ -490,6 +493,18 @@ def test_with_linear_attention_a_matrix_takes_the_place_of_the_cache():
     for layer in state:
         assert layer.past.S.shape == (3, HEADS, SIZE // HEADS, SIZE // HEADS)
         assert layer.past.z.shape == (3, HEADS, SIZE // HEADS)
+
+
+@pytest.mark.parametrize(
+    ("attention", "columns"),
+    [(GatedDecayAttention, 1), (DeltaAttention, 0), (GatedDeltaAttention, 0)],
+)
+def test_forgetting_and_the_delta_rule_decode_from_a_matrix(attention, columns):
+    _, state = forty_steps(attention)
+    size = SIZE // HEADS
+    for layer in state:
+        assert layer.past.S.shape == (3, HEADS, size, size + columns)
+        assert layer.past.seen.tolist() == [40, 40, 40]
 
 
 def test_a_key_is_rotated_once_and_kept():
