@@ -194,7 +194,7 @@ def log_decays(
         tensor([[0.1000, 0.1000, 1.0000]])
     """
     passed = log_decay.unsqueeze(-2).masked_fill(~visible, 0)
-    return pad(passed[..., 1:].flip(-1).cumsum(-1).flip(-1), (0, 1))
+    return pad(passed, (0, 1)).flip(-1).cumsum(-1).flip(-1)[..., 1:]
 
 
 def causally_visible(
