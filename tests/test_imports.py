@@ -31,7 +31,7 @@ ROOMS = (
     "attention_course.exercises",
     "attention_course.experiments",
     "attention_course.studies",
-    "attention_course.live_model",
+    "attention_course.live",
 )
 LIBRARY = [room for room in ROOMS if room.startswith("companion.")]
 PLAIN = [

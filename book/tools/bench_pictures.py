@@ -13,7 +13,15 @@ from playwright.sync_api import Page
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 FOLDER = STATIC / "bench"
-SCRIPTS = ("attention", "state", "drawing", "plane", "bars", "still")
+SCRIPTS = (
+    "../play/elements",
+    "attention",
+    "state",
+    "drawing",
+    "plane",
+    "bars",
+    "still",
+)
 TO_SVG = """() => Object.entries(benchState.EXAMPLES).map(([name, changes]) => [
     name, new XMLSerializer().serializeToString(benchStill(benchState.first(changes)))
 ])"""

@@ -6,20 +6,21 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-#: How scripts are loaded. Browsers do not execute this type; `late.js` loads what has the attribute.
-LATE: dict[str, Any] = {"type": "text/plain", "data-late": ""}
-DEFERRED: dict[str, Any] = {"loading_method": "defer"}
-#: The files that a class of a picture or place needs, in the order of loading: their folder and names.
+#: The files that a class of a picture or place needs, in the order of loading.
 LIVE = {
-    "live-translation": (
-        "live",
-        "live.css weights.js numbers.js training_numbers.js model.js stage.js translate.js",
-    ),
     "bench-figure": (
-        "bench",
-        "picture.css bench.css attention.js state.js drawing.js plane.js bars.js controls.js bench.js",
+        "play/elements.js bench/picture.css bench/bench.css bench/attention.js bench/state.js"
+        " bench/drawing.js bench/plane.js bench/bars.js bench/controls.js bench/bench.js"
     ),
-    "page-filter": ("filter", "filter.js"),
+    "page-filter": "filter/filter.js",
+    "live-translation": (
+        "live/live.css play/tensors.js play/elements.js live/weights.js live/numbers.js"
+        " live/training_numbers.js live/model.js live/stage.js live/translate.js"
+    ),
+    "live-heads": (
+        "heads/heads.css play/tensors.js play/elements.js live/numbers.js heads/weights.js"
+        " heads/model.js heads/surgery.js"
+    ),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'
@@ -32,16 +33,28 @@ def add_files(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Add the files that the classes on this page need."""
-    for name, (folder, files) in LIVE.items():
-        if re.search(HAS_CLASS.format(name), context.get("body", "")):
-            if late := folder == "live":
-                app.add_js_file("late.js", **DEFERRED)
-            for path in (f"{folder}/{file}" for file in files.split()):
-                if path.endswith(".css"):
-                    app.add_css_file(path)
-                else:
-                    app.add_js_file(path, **(LATE if late else DEFERRED))
+    """Add the files that the classes on this page need, each once.
+
+    What computes is loaded late: browsers do not execute the type of these scripts, and
+    ``late.js`` loads them when their place comes near the window.
+    """
+    added = set()
+    for name, files in LIVE.items():
+        if not re.search(HAS_CLASS.format(name), context.get("body", "")):
+            continue
+        late = name.startswith("live-")
+        how: dict[str, Any] = {"loading_method": "defer"}
+        if late:
+            app.add_js_file("late.js", **how)
+            how = {"type": "text/plain", "data-late": name}
+        for path in files.split():
+            if path in added:
+                continue
+            added.add(path)
+            if path.endswith(".css"):
+                app.add_css_file(path)
+            else:
+                app.add_js_file(path, **how)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

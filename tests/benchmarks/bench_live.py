@@ -9,8 +9,8 @@ sys.path.insert(0, str(BOOK / "tools"))
 from browser import launched  # noqa: E402
 from live_pages import LIVE  # noqa: E402
 
-FOLDER, FILES = LIVE["live-translation"]
-SCRIPTS = [BOOK / "_static" / FOLDER / x for x in FILES.split() if x.endswith(".js")]
+FILES = LIVE["live-translation"].split()
+SCRIPTS = [BOOK / "_static" / x for x in FILES if x.endswith(".js")]
 ROUNDS, STILL = 11, '<figure class="live-translation"><img alt=""></figure>'
 TIMED = """async scripts => {
     const began = performance.now();

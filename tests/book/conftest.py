@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 TOOLS = ROOT / "book" / "tools"
 sys.path.insert(0, str(TOOLS))
 LIVE_IS_SHOWN = """() =>
-    document.querySelector('.live') || !document.querySelector('script[data-late]')"""
+    document.querySelector('.live') || !document.querySelector('script[data-late=live-translation]')"""
 # Of what can be scrolled and is not folded; `layout.js` sees to it.
 KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
     'pre, figure, .cell_output > .output, .pst-scrollable-table-container'
@@ -30,7 +30,7 @@ IMAGES_ARE_LOADED = """() => {
     return images.every(image => image.complete && image.naturalWidth > 0);
 }"""
 # In the live translation, where a page has one: it is loaded late.
-TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late]') ||
+TRAINING_IS_KNOWN = """() => !document.querySelector('script[data-late=live-translation]') ||
     document.querySelector('.live-meaning')?.textContent.includes('in training')"""
 
 

@@ -2,16 +2,11 @@
 const benchDrawing = (() => {
   "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
-
-  function element(name, attributes = {}, ...children) {
-    const made = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) {
-      made.setAttribute(key, typeof value === "number" ? round(value) : value);
-    }
-    made.append(...children);
-    return made;
-  }
+  const element = (name, attributes = {}, ...children) => {
+    const rounded = Object.entries(attributes).map(([key, value]) =>
+      [key, typeof value === "number" ? round(value) : value]);
+    return Elements.svg(name, Object.fromEntries(rounded), ...children);
+  };
   const round = (value) => Math.round(value * 100) / 100;
   const group = (name, ...children) => element("g", { class: name }, ...children);
   const line = (x1, y1, x2, y2, more = {}) => element("line", { x1, y1, x2, y2, ...more });

@@ -6,66 +6,8 @@ const TranslationModel = (() => {
   const BOS = LIVE_MODEL.target.indexOf("<bos>");
   const EOS = LIVE_MODEL.target.indexOf("<eos>");
 
-  const ORDER = new Uint8Array(128); // of each character in the alphabet of the weights file
-  [...LIVE_MODEL.alphabet].forEach((character, order) => {
-    ORDER[character.charCodeAt(0)] = order;
-  });
-
-  // A matrix of the weights file: each character is a multiple of its row's scale.
-  function decode({ shape, scales, weights }) {
-    const columns = shape[shape.length - 1];
-    const values = new Float32Array(weights.length);
-    let place = 0;
-    for (let i = 0; i < scales.length; i++) {
-      const scale = 2 ** ((ORDER[scales.charCodeAt(i)] + LIVE_MODEL.smallest) / LIVE_MODEL.octave);
-      for (let j = 0; j < columns; j++) {
-        values[place] = (ORDER[weights.charCodeAt(place)] - LIVE_MODEL.largest) * scale;
-        place++;
-      }
-    }
-    return { rows: scales.length, columns, values };
-  }
-
-  function row(matrix, i) {
-    return matrix.values.subarray(i * matrix.columns, (i + 1) * matrix.columns);
-  }
-
-  // W x + b
-  function linear({ rows, columns, values }, vector, bias) {
-    const result = new Float32Array(rows);
-    let place = 0;
-    for (let i = 0; i < rows; i++) {
-      let sum = bias ? bias.values[i] : 0;
-      for (let j = 0; j < columns; j++) sum += values[place++] * vector[j];
-      result[i] = sum;
-    }
-    return result;
-  }
-
-  function join(...vectors) {
-    const joined = new Float32Array(vectors.reduce((length, vector) => length + vector.length, 0));
-    let start = 0;
-    for (const vector of vectors) {
-      joined.set(vector, start);
-      start += vector.length;
-    }
-    return joined;
-  }
-
-  function sigmoid(x) {
-    return 1 / (1 + Math.exp(-x));
-  }
-
-  function softmax(scores) {
-    const largest = Math.max(...scores);
-    const exponentials = scores.map((score) => Math.exp(score - largest));
-    const sum = exponentials.reduce((total, value) => total + value, 0);
-    return exponentials.map((value) => value / sum);
-  }
-
-  function argmax(logits) {
-    return logits.reduce((best, logit, i) => (logit > logits[best] ? i : best), 0);
-  }
+  const { row, linear, join, sigmoid, softmax, argmax } = Tensors;
+  const decode = Tensors.reader(LIVE_MODEL);
 
   // One step of PyTorch's gated recurrent unit, the f of (2.5): from s to the next s.
   function gru(weights, input, state) {

@@ -7,20 +7,9 @@ const TranslationStage = (() => {
   const THICKNESS = 10; // pixels of the curve of a weight of 1
   const THIN = 1; // pixels of the lines to and from the one vector
 
-  // An element with attributes, and with children or text; text is never read as HTML.
-  function make(tag, attributes = {}, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  }
-
-  function makePath(className, width) {
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.setAttribute("class", className);
-    path.setAttribute("stroke-width", width);
-    return path;
-  }
+  const { html: make, svg: makeSvg } = Elements;
+  const makePath = (className, width) =>
+    makeSvg("path", { class: className, "stroke-width": width });
 
   // A curve from one point to another that leaves and arrives horizontally.
   function curve([x0, y0], [x1, y1]) {
@@ -105,8 +94,7 @@ const TranslationStage = (() => {
       this.fromBox = fixed.words.map(() => makePath("live-unpacked", THIN));
       this.weighted = attended.words.map((_, i) =>
         source.map((_, j) => makePath("live-weight", THICKNESS * attended.weights[i][j])));
-      this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-      this.svg.setAttribute("aria-hidden", "true");
+      this.svg = makeSvg("svg", { "aria-hidden": "true" });
       const visible = this.weighted.flatMap((paths, i) =>
         paths.filter((_, j) => attended.weights[i][j] >= VISIBLE));
       this.svg.append(...this.toBox, ...this.fromBox, ...visible);
@@ -155,5 +143,5 @@ const TranslationStage = (() => {
     }
   }
 
-  return { Stage, make, attention };
+  return { Stage, attention };
 })();

@@ -2,7 +2,8 @@
 
 // The live translation. On the screen it takes the place of each still picture.
 (() => {
-  const { Stage, make, attention } = TranslationStage;
+  const { html: make, button } = Elements;
+  const { Stage, attention } = TranslationStage;
   const PLACES = ".live-translation, .tag_live-translation";
   const FIRST = 299792458;
   const EXAMPLES = [
@@ -102,12 +103,6 @@
   function random() {
     const digits = 1 + Math.floor(12 * Math.random());
     return Math.floor(10 ** (digits - 1) * (1 + 9 * Math.random()));
-  }
-
-  function button(text, onClick, attributes = {}) {
-    const element = make("button", { type: "button", ...attributes }, text);
-    element.addEventListener("click", onClick);
-    return element;
   }
 
   function note() {

@@ -1,5 +1,4 @@
-// The weights of the two models, written by attention_course/live_model.py. model.js reads them: a character
-// of `weights` is a multiple of its row's scale, and a character of `scales` the scale.
+// Weights of the two models, written by attention_course.live.translation; tensors.js reads them.
 const LIVE_MODEL = {
 "alphabet": "!#$%&()*+,-./0123456789:;=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~",
 "largest": 22,

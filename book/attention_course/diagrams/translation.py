@@ -14,7 +14,7 @@ _BOX, _BOX_WIDTH, _BOX_HEIGHT = 146, 62, 64
 _THICKNESS = 10  # of the curve of a weight of 1
 _VISIBLE = 0.04  # the smallest weight that has a curve
 
-# What the models of the live page wrote, and the weights; ``attention_course.live_model`` writes the file.
+# What the models of the page wrote, and the weights, in a file by ``attention_course.live.translation``.
 _SPEED_OF_LIGHT = Path(__file__).with_name("speed_of_light.json")
 
 _Anchor = Literal["start", "middle", "end"]

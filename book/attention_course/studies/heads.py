@@ -3,6 +3,8 @@
 All runs take about two minutes on one CPU core.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -17,6 +19,7 @@ from attention_course.tasks.number_translation import (
     short_numbers,
 )
 from attention_course.tasks.translation import TranslationTask
+from companion.attention.multihead import MultiHeadAttention
 from companion.attention.recording import record_weights
 from companion.models.seq2seq import EncoderDecoder
 from companion.models.transformer import Transformer
@@ -72,21 +75,25 @@ def weight_on_the_ten(
     return torch.stack(found).mean(0)
 
 
-@torch.no_grad()
+@contextmanager
+def without(attention: MultiHeadAttention, head: int) -> Iterator[None]:
+    """Meanwhile one head adds nothing: its rows of W^O, columns of ``W_O.weight``, are zero."""
+    size = attention.W_O.in_features // attention.heads
+    columns = attention.W_O.weight.data[:, size * head : size * (head + 1)]
+    before = columns.clone()
+    columns.zero_()
+    try:
+        yield
+    finally:
+        columns.copy_(before)
+
+
 def match_without(
     task: TranslationTask, model: EncoderDecoder, layer: int, head: int
 ) -> float:
-    """The exact match on the test set without one head of cross-attention.
-
-    Its rows of W^O, which are columns of ``W_O.weight``, are zero meanwhile.
-    """
-    matrix = model.decoder.layers[layer].source_attention.W_O.weight
-    before = matrix.clone()
-    size = matrix.shape[1] // _HEADS
-    matrix[:, size * head : size * head + size] = 0
-    found = task.exact_match(model, [(1, 20)])[0]
-    matrix.copy_(before)
-    return found
+    """The exact match on the test set without one head of cross-attention."""
+    with without(model.decoder.layers[layer].source_attention, head):
+        return task.exact_match(model, [(1, 20)])[0]
 
 
 def measure(seed: int) -> dict[str, list[Any]]:

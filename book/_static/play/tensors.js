@@ -1,0 +1,80 @@
+"use strict";
+
+// Vectors and matrices for the models that compute in a page, and their weights from a script.
+const Tensors = (() => {
+  // Of a script with weights: a function from one of its parameters to a matrix. A character of
+  // `weights` is a multiple of its row's scale, and a character of `scales` the scale.
+  function reader({ alphabet, largest, octave, smallest }) {
+    const order = new Uint8Array(128); // of each character in the alphabet
+    [...alphabet].forEach((character, i) => {
+      order[character.charCodeAt(0)] = i;
+    });
+    return ({ shape, scales, weights }) => {
+      const columns = shape[shape.length - 1];
+      const values = new Float32Array(weights.length);
+      let place = 0;
+      for (let i = 0; i < scales.length; i++) {
+        const scale = 2 ** ((order[scales.charCodeAt(i)] + smallest) / octave);
+        for (let j = 0; j < columns; j++) {
+          values[place] = (order[weights.charCodeAt(place)] - largest) * scale;
+          place++;
+        }
+      }
+      return { rows: scales.length, columns, values };
+    };
+  }
+
+  function row(matrix, i) {
+    return matrix.values.subarray(i * matrix.columns, (i + 1) * matrix.columns);
+  }
+
+  // W x + b
+  function linear({ rows, columns, values }, vector, bias) {
+    const result = new Float32Array(rows);
+    let place = 0;
+    for (let i = 0; i < rows; i++) {
+      let sum = bias ? bias.values[i] : 0;
+      for (let j = 0; j < columns; j++) sum += values[place++] * vector[j];
+      result[i] = sum;
+    }
+    return result;
+  }
+
+  function join(...vectors) {
+    const joined = new Float32Array(vectors.reduce((length, vector) => length + vector.length, 0));
+    let start = 0;
+    for (const vector of vectors) {
+      joined.set(vector, start);
+      start += vector.length;
+    }
+    return joined;
+  }
+
+  function dot(a, b) {
+    return a.reduce((sum, value, i) => sum + value * b[i], 0);
+  }
+
+  function sigmoid(x) {
+    return 1 / (1 + Math.exp(-x));
+  }
+
+  function softmax(scores) {
+    const largest = Math.max(...scores);
+    const exponentials = scores.map((score) => Math.exp(score - largest));
+    const sum = exponentials.reduce((total, value) => total + value, 0);
+    return exponentials.map((value) => value / sum);
+  }
+
+  function argmax(logits) {
+    return logits.reduce((best, logit, i) => (logit > logits[best] ? i : best), 0);
+  }
+
+  // PyTorch's LayerNorm, with its ε.
+  function layerNorm(x, scale, shift) {
+    const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+    const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;
+    return x.map((value, i) => ((value - mean) / Math.sqrt(variance + 1e-5)) * scale[i] + shift[i]);
+  }
+
+  return { reader, row, linear, join, dot, sigmoid, softmax, argmax, layerNorm };
+})();
