@@ -23,7 +23,7 @@ VISITS = [
 TRANSLATE = """all => all.map(([number, off]) =>
     HeadsModel.translate(NumberWords.english(number), new Set(off)))"""
 ALL_ARE_WEIGHED = """() => [...document.querySelectorAll('.heads-need')]
-    .every(need => need.textContent.includes('needed'))"""
+    .every(need => need.textContent.trim())"""
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,10 @@ def test_the_weights_of_all_heads_are_those_of_the_package(surgery, task, model)
             for row, weight in zip(rows, maps[kind][layer, head], strict=True):
                 width = len(row["weights"])
                 torch.testing.assert_close(
-                    torch.tensor(row["weights"]), weight[:width], atol=1e-4, rtol=0
+                    torch.tensor(row["weights"]).float(),
+                    weight[:width],
+                    atol=1e-4,
+                    rtol=0,
                 )
                 assert weight[width:].sum() == 0  # the future
 
@@ -170,7 +173,7 @@ def test_a_switch_breaks_the_translation_and_mends_it(surgery):
     cut = surgery.locator(".heads-results dd").nth(2)
     assert "Switch a head off" in cut.inner_text()
     switch(surgery, "decoder", "1.2").click()
-    assert "quatre quatre quatre" in cut.inner_text()
+    assert cut.inner_text().count("quatre") > 5
     assert "wrong or extra, says no number" in cut.inner_text()
     assert "decoder head 1.2 off" in surgery.locator(".heads-results").inner_text()
     assert switch(surgery, "decoder", "1.2").get_attribute("aria-checked") == "false"

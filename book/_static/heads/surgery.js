@@ -77,8 +77,8 @@
       this.detail = make("div", { class: "heads-detail" });
       this.shown = make("div", {}, results,
         make("div", { class: "heads-row" }, this.allOn),
-        make("p", { class: "heads-hint" }, "Switch heads off below. “Needed” are those without which, one at a " +
-          "time, this translation changes. Select a picture to see its weights."),
+        make("p", { class: "heads-hint" }, "Switch heads off below. A head is needed if this " +
+          "translation changes without it alone, else spare. Select a picture to see its weights."),
         make("div", { class: "heads-groups" }, ...groups), this.detail);
       this.root = make("section", { class: "heads", "aria-label": "Head surgery" },
         form, examples, this.problem, this.shown, this.note());
@@ -137,7 +137,7 @@
         if (number !== this.number) return;
         const { words } = HeadsModel.translate(this.english, new Set([one.id]));
         const isNeeded = words.join(" ") !== this.intact.words.join(" ");
-        this.cards.get(one.id).need.textContent = isNeeded ? "needed" : "not needed";
+        this.cards.get(one.id).need.textContent = isNeeded ? "needed" : "spare";
         this.cards.get(one.id).root.classList.toggle("heads-needed", isNeeded);
       }
     }
@@ -258,7 +258,7 @@
   const argmaxOf = (weights) => weights.indexOf(Math.max(...weights));
 
   for (const place of document.querySelectorAll(PLACE)) {
-    const picture = place.querySelector("img, svg");
+    const picture = (place.querySelector("figure") ?? place).querySelector("img, svg");
     const still = picture.closest("a") ?? picture;
     still.classList.add("on-paper");
     still.after(new Surgery().root);
