@@ -1,4 +1,4 @@
-"""The cost of a computation: time, memory, longest chain of dependent operations."""
+"""The cost of a computation: time and memory."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 
@@ -27,36 +26,6 @@ def milliseconds(run: Callable[..., object], *inputs: object, rounds: int = 3) -
         run(*inputs)
         times.append(perf_counter() - start)
     return 1000 * min(times)
-
-
-def longest_chain(result: Tensor) -> int:
-    """The length of the longest chain of dependent operations that led to ``result``.
-
-    The operations of a chain are sequential, whatever the number of processors. The
-    chain is read from the graph of the backward pass, in which an input with a gradient
-    counts as one operation.
-
-    Example:
-        >>> x = torch.ones(3, requires_grad=True)
-        >>> longest_chain(x.exp() + x.exp().exp())  # x, exp, exp, +
-        4
-    """
-    if result.grad_fn is None:
-        raise ValueError(
-            "the result has no graph: none of its inputs requires a gradient, or it "
-            "was computed under no_grad"
-        )
-    length, stack = dict[object, int](), [result.grad_fn]
-    while stack:
-        node = stack[-1]
-        inputs = [other for other, _ in node.next_functions if other is not None]
-        unknown = [other for other in inputs if other not in length]
-        if unknown:
-            stack.extend(unknown)
-        else:
-            longest = max((length[other] for other in inputs), default=0)
-            length[stack.pop()] = 1 + longest
-    return length[result.grad_fn]
 
 
 def peak_memory(run: Callable[..., object], *inputs: object) -> int:

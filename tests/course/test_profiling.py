@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attention_course.profiling import longest_chain, milliseconds, peak_memory
+from attention_course.profiling import milliseconds, peak_memory
 
 NUMBERS = 1000
 BYTES = 4 * NUMBERS
@@ -62,23 +62,3 @@ def test_time_passes_inputs_on_each_round():
     seen = []
     milliseconds(lambda *inputs: seen.append(inputs), 1, 2, rounds=2)
     assert seen == [(1, 2), (1, 2)]
-
-
-def test_the_longest_path_of_a_graph_counts():
-    x = torch.ones(3, requires_grad=True)
-    assert longest_chain(x.exp()) == 2  # the input and the exponential
-    assert longest_chain(x.exp() + x.exp().exp().exp()) == 5
-    assert longest_chain(sum(x.exp() for _ in range(4))) == 2 + 4
-
-
-def test_a_chain_longer_than_the_recursion_limit_is_counted():
-    x = torch.ones(1, requires_grad=True)
-    result = x
-    for _ in range(5_000):
-        result = result + 1
-    assert longest_chain(result) == 5_001
-
-
-def test_a_result_without_a_graph_is_an_error():
-    with pytest.raises(ValueError, match="no graph"):
-        longest_chain(torch.ones(1))

@@ -3,7 +3,7 @@
 Does a ConvS2S answer them with attention in one layer of the decoder, or does it take
 several?
 
-All runs take about six minutes on one CPU core.
+All runs take about eight minutes on one CPU core.
 """
 
 from typing import Any, NamedTuple
@@ -214,10 +214,10 @@ def settings() -> list[dict[str, Any]]:
         *grid(**usual | {"attending": ["1 2", "1"]}, seed=range(3)),
         *grid(**usual | {"dim": 64}, seed=range(3)),
         *grid(**usual | {"learning_rate": [0.002, 0.01]}, seed=0),
-        *grid(**usual | {"steps": 1000}, seed=0),
+        *grid(**usual | {"steps": [1000, 3000]}, seed=0),
         *grid(**usual | {"hops": 1}, seed=0),
         *grid(**usual | {"attending": "2"}, seed=0),
-        *grid(**usual | {"encoder_layers": 6}, seed=0),
+        *grid(**usual | {"encoder_layers": 6, "steps": [400, 3000]}, seed=0),
         *grid(**three, steps=1000, before="", seed=0),
         *grid(**three, steps=3000, before="", seed=range(3)),
         *grid(**three | {"attending": "1 2"}, steps=3000, before="", seed=0),

@@ -1,6 +1,6 @@
-"""Translation of number words: the tasks, models and table of chapters 1, 2, 5, 6 and 11."""
+"""Translation of number words: the tasks and models of chapters 1, 2, 5, 6 and 11."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -151,26 +151,3 @@ def exact_match_by_length(task: TranslationTask, model: nn.Module) -> list[float
         One fraction for all, and one for each of :data:`LENGTH_RANGES`.
     """
     return task.exact_match(model, [(1, 20), *LENGTH_RANGES])
-
-
-def exact_match_table(matches: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """A table of exact match in percent: each seed of a model, and the means by length.
-
-    Args:
-        matches: for each model, what :func:`exact_match_by_length` returned for each
-            seed.
-    """
-    title = "exact match, %"
-    width = max(map(len, (title, *matches)))
-    seeds = max([len("each seed"), *(4 * len(runs) - 1 for runs in matches.values())])
-    ranges = "".join(f"{f'{least}–{most}':>7}" for least, most in LENGTH_RANGES)
-    lines = [
-        f"{title:>{width}}  {'each seed':<{seeds}} | mean by French words",
-        f"{'':>{width}}  {'':<{seeds}} |{ranges}",
-    ]
-    for name, runs in matches.items():
-        each = " ".join(f"{100 * run[0]:3.0f}" for run in runs)
-        by_length = torch.tensor(runs).mean(0)[1:]
-        means = "".join(f"{100 * mean:7.0f}" for mean in by_length)
-        lines.append(f"{name:>{width}}: {each:<{seeds}} |{means}")
-    return "\n".join(lines)

@@ -6,7 +6,6 @@ from attention_course.tasks import (
     LENGTH_RANGES,
     bahdanau_translator,
     exact_match_by_length,
-    exact_match_table,
     luong_general,
     narrow_transformer,
     short_numbers,
@@ -94,21 +93,6 @@ def test_exact_match_of_all_and_of_each_length(french):
         ]
     finally:
         del french.translate
-
-
-def test_the_table_has_each_seed_and_the_mean_of_each_length():
-    table = exact_match_table(
-        {
-            "one": [[0.5, 1, 0.9, 0.8, 0.7, 0.6], [0.3, 0.0, 0.1, 0.0, 0.1, 0.0]],
-            "two": [[1.0] * 6],
-        }
-    )
-    assert table.splitlines() == [
-        "exact match, %  each seed | mean by French words",
-        "                          |    1–4    5–8   9–12  13–16  17–20",
-        "           one:  50  30   |     50     50     40     40     30",
-        "           two: 100       |    100    100    100    100    100",
-    ]
 
 
 def test_the_parts_of_a_narrow_transformer_are_those_that_are_named(french):
