@@ -148,6 +148,4 @@ def measure(
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
-    return grid(
-        attending=ATTENDING, dim=128, steps=1362, learning_rate=0.002, seed=0
-    )
+    return grid(attending=ATTENDING, dim=128, steps=1362, learning_rate=0.002, seed=0)
