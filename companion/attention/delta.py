@@ -120,10 +120,7 @@ def chunked_delta_rule(
     log_decay = torch.zeros_like(beta) if log_decay is None else log_decay
     length, features = query.shape[-2], value.shape[-1]
     q, k, v = (in_chunks(x, chunk) for x in (query, key, value))  # (*b, t, c, …)
-    step, fading = (
-        in_chunks(x.unsqueeze(-1), chunk)
-        for x in (beta, log_decay)  # (*b, t, c, 1)
-    )
+    step, fading = (in_chunks(x.unsqueeze(-1), chunk) for x in (beta, log_decay))
     inside, from_start = decays(fading.squeeze(-1)), fading.cumsum(-2).exp()
     system = (step * (k @ k.mT) * inside).tril(-1)  # A
     solve = partial(solve_triangular, system, upper=False, unitriangular=True)

@@ -210,6 +210,12 @@ def test_a_masked_position_is_as_if_it_were_not_there(kind):
     close(found[..., there, :], attention(*alone))
 
 
+def test_no_query_and_no_batch_have_no_context(kind):
+    attention, query, key, value = kind
+    assert attention(query[..., :0, :], key, value).shape == (2, 3, 0, VALUES)
+    assert attention(query[:0], key[:0], value[:0]).shape == (0, 3, N, VALUES)
+
+
 def test_a_masked_key_may_be_infinite(kind):
     attention, query, key, value = kind
     other = key.clone()

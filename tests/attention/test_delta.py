@@ -7,6 +7,7 @@ from torch.autograd import gradcheck
 from torch.nn.functional import logsigmoid, normalize
 
 from companion.attention import (
+    Cosine,
     DeltaAttention,
     GatedDeltaAttention,
     HardAttention,
@@ -175,6 +176,12 @@ def test_they_are_the_papers_of_unit_vectors_and_of_gates_in_the_key():
         close(attention.attend(query, key, value)[0], expected)
 
 
+def test_the_score_is_the_cosine_without_the_gates(kind):
+    attention, query, key, _ = kind
+    expected = Cosine().score(query, key[..., :SIZE])
+    close(attention.score(query, key), expected)
+
+
 @pytest.mark.parametrize("queries", [N, 4, 1])
 def test_forward_equals_the_weights_with_padding_and_last_queries(kind, queries):
     attention, query, key, value = kind
@@ -214,6 +221,12 @@ def test_every_query_may_have_a_mask_of_its_own(kind):
         one = query[..., i : i + 1, :]
         found = attention(one, key, value, mask[:, :, i : i + 1], torch.tensor([i]))
         close(together[..., i : i + 1, :], found)
+
+
+def test_no_query_and_no_batch_have_no_context(kind):
+    attention, query, key, value = kind
+    assert attention(query[..., :0, :], key, value).shape == (2, 3, 0, VALUES)
+    assert attention(query[:0], key[:0], value[:0]).shape == (0, 3, N, VALUES)
 
 
 def test_a_masked_key_may_be_infinite(kind):
