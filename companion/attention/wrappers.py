@@ -17,9 +17,8 @@ class Wrapper(Attention, ABC):
     def __init__(self, attention: Attention):
         super().__init__()
         check_kind(self, attention, Attention)
-        because = "it passes on keys without gates"
-        check_independent(self, attention, "gates", because=because)
         self.attention = attention
+        self.gates = attention.gates
         self.causal |= attention.causal
         self.uses_query_position |= attention.uses_query_position
 
@@ -52,6 +51,8 @@ class Prepared(Wrapper, ABC):
 
     def __init__(self, attention: Attention):
         super().__init__(attention)
+        because = "it would transform the gates too"
+        check_independent(self, attention, "gates", because=because)
         self.state_type = attention.state_type
 
     def set_dropout(self, probability: float) -> None:

@@ -125,7 +125,9 @@ def test_any_attention_inside_equals_a_loop_over_heads(name, batch):
     contexts, weights = [], []
     for head in range(HEADS):
         own = slice(head * HEAD, (head + 1) * HEAD)
-        key, _ = attend.attention.project(attend.W_K(source)[..., own])
+        gated = HEAD + attend.attention.gates
+        keys = attend.W_K(source)[..., head * gated : (head + 1) * gated]
+        key, _ = attend.attention.project(keys)
         weights.append(attend.attention.weights(attend.W_Q(query)[..., own], key, mask))
         contexts.append(weights[-1] @ attend.W_V(source)[..., own])
     expected = attend.W_O(torch.cat(contexts, -1))
@@ -331,7 +333,8 @@ def test_the_scale_replaces_that_of_the_dot_products(scale):
         MultiHeadAttention(SIZE, HEADS, ScaledDot(), scale=scale)
 
 
-WITHOUT_DROPOUT = {"linear", "linear, relu"}
+WITHOUT_DROPOUT = {"linear", "linear, relu", "decay", "delta"}
+WITHOUT_DROPOUT |= {"gated decay", "gated delta"}
 RANDOM = {"gumbel"}  # in training, even without dropout
 
 
