@@ -11,7 +11,7 @@ from companion.attention.scores import Bilinear, Dot
 from companion.layers.residual import PreNorm
 from companion.models.bahdanau import BahdanauDecoder, BahdanauEncoder
 from companion.models.convs2s import ConvS2S
-from companion.models.luong import InputFeedingDecoder, LuongEncoder
+from companion.models.luong import InputFeedingDecoder, LuongDecoder, LuongEncoder
 from companion.models.seq2seq import (
     ChoDecoder,
     ChoEncoder,
@@ -71,6 +71,14 @@ def build_luong_general(
     return _luong(source, target, attention, arguments)
 
 
+def build_luong_general_no_feeding(
+    source: int, target: int, arguments: Namespace
+) -> EncoderDecoder:
+    """Luong's global attention with the general score, without input feeding."""
+    attention = Bilinear(arguments.hidden, arguments.hidden)
+    return _luong(source, target, attention, arguments, LuongDecoder)
+
+
 def build_luong_local_p(
     source: int, target: int, arguments: Namespace
 ) -> EncoderDecoder:
@@ -85,13 +93,13 @@ def _luong(
     target: int,
     attention: Attention,
     arguments: Namespace,
+    decoder: type[LuongDecoder] = InputFeedingDecoder,
 ) -> EncoderDecoder:
     embedding, hidden = arguments.embedding, arguments.hidden
     layers, dropout = arguments.layers, arguments.dropout
-    decoder = InputFeedingDecoder(target, embedding, hidden, attention, layers, dropout)
     return EncoderDecoder(
         LuongEncoder(source, embedding, hidden, layers, dropout, pad=PAD),
-        decoder,
+        decoder(target, embedding, hidden, attention, layers, dropout),
     )
 
 
@@ -149,6 +157,7 @@ def add_translators(parser: ArgumentParser, shared: ArgumentParser) -> None:
         "lstm",
         "luong-dot",
         "luong-general",
+        "luong-general-no-feeding",
         "luong-local-p",
         "transformer",
         "transformer-pre-norm",
@@ -182,6 +191,7 @@ BUILDERS = {
     "bahdanau": build_bahdanau,
     "luong-dot": build_luong_dot,
     "luong-general": build_luong_general,
+    "luong-general-no-feeding": build_luong_general_no_feeding,
     "luong-local-p": build_luong_local_p,
     "transformer": build_transformer,
     "transformer-pre-norm": build_transformer_pre_norm,

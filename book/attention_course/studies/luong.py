@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_course.data.vocabulary import BOS, PAD, pad
+from attention_course.studies.attentions import LETTERS
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.letter_copying import two_letters
 from attention_course.tasks.number_translation import short_numbers
@@ -28,10 +29,7 @@ from companion.models.seq2seq import EncoderDecoder
 
 TITLE = "Chapter 5: number words from English to French, and copies of two letters"
 #: The ranges by which exact match is split.
-RANGES = {
-    "numbers": [(1, 20)],
-    "copying": [(10, 14), (15, 19), (20, 25), (26, 32), (33, 40)],
-}
+RANGES = {"numbers": [(1, 20)], "copying": LETTERS}
 _HIDDEN = 64
 _AT_AN_END = 0.02  # of the sentence's length
 

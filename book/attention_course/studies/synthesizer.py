@@ -37,9 +37,9 @@ from companion.models.transformer import (
 )
 
 TITLE = "Chapter 8: self-attention with and without keys, on two tasks"
-#: The kinds of self-attention. With "none" a word attends to itself only. The last two are
-#: tables that begin at zero, so that a word attends to all others alike; a "fixed" table is
-#: never trained.
+#: The kinds of self-attention. With "none" a word attends to itself only. A "fixed" table is
+#: never trained. In "fixed row" all rows of the table are alike, so that all words get the
+#: same average; the last two tables begin at zero, where it is the mean.
 KINDS = (
     "none",
     "dot product",
@@ -47,6 +47,7 @@ KINDS = (
     "random",
     "fixed random",
     "random + dot",
+    "fixed row",
     "zero",
     "fixed zero",
 )
@@ -77,6 +78,7 @@ def attention_of(kind: str, longest: int = 8) -> Attention:
         "random": lambda: RandomSynthesizer(longest, HEADS),
         "fixed random": lambda: FixedRandom(longest, HEADS),
         "random + dot": lambda: Mixture(RandomSynthesizer(longest, HEADS), ScaledDot()),
+        "fixed row": lambda: _of_one_row(FixedRandom(longest, HEADS)),
         "zero": lambda: _at_zero(RandomSynthesizer(longest, HEADS)),
         "fixed zero": lambda: _at_zero(FixedRandom(longest, HEADS)),
     }[kind]()
@@ -85,6 +87,12 @@ def attention_of(kind: str, longest: int = 8) -> Attention:
 @torch.no_grad()
 def _at_zero(table: RandomSynthesizer) -> RandomSynthesizer:
     table.R.zero_()
+    return table
+
+
+@torch.no_grad()
+def _of_one_row(table: RandomSynthesizer) -> RandomSynthesizer:
+    table.R.copy_(table.R[:, :1].expand_as(table.R))
     return table
 
 

@@ -189,6 +189,7 @@ def test_killed_and_resumed_on_real_sentences(tmp_path):
         ("bahdanau", 240, ""),
         ("luong-dot", 480, "--rate 0.02 --layers 1"),
         ("luong-general", 480, "--rate 0.02 --layers 1"),
+        ("luong-general-no-feeding", 480, "--rate 0.02 --layers 1"),
         ("luong-local-p", 480, "--rate 0.02 --layers 1"),
         ("convs2s", 240, ""),
         ("transformer", 120, "--average 2"),

@@ -29,10 +29,11 @@ def test_each_kind_is_what_its_name_says():
     for one in kinds.values():
         assert isinstance(one, Synthesizer)
         assert (one.max_length, one.heads) == (32, 4)
-    for kind in ("random", "zero", "fixed random", "fixed zero"):
+    for kind in ("random", "zero", "fixed random", "fixed row", "fixed zero"):
         table = kinds[kind]
         assert isinstance(table, FixedRandom) == kind.startswith("fixed")
         assert (table.R == 0).all() == kind.endswith("zero")
+        assert (table.R[:, :1] == table.R).all() == kind.endswith(("row", "zero"))
 
 
 @pytest.mark.parametrize("make", [synthesizer.larger, synthesizer.plain_numbers])
