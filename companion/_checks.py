@@ -155,6 +155,12 @@ def check_gates(query: Tensor, key: Tensor, gates: int) -> None:
         )
 
 
+def check_frequencies(frequencies: int, size: int) -> None:
+    """Refuse more or fewer frequencies than pairs of features."""
+    if 2 * frequencies != size:
+        raise ValueError(f"{frequencies} frequencies do not fit {size} features")
+
+
 def check_features(name: str, x: Tensor, size: int) -> None:
     """Refuse vectors of another size than announced."""
     if x.shape[-1] != size:

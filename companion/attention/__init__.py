@@ -41,6 +41,7 @@ from companion.attention.functional import (
     cosine_scores,
     dot_product_attention,
 )
+from companion.attention.gated import GatedAttention
 from companion.attention.gumbel_softmax import GumbelSoftmax, StraightThroughGumbel
 from companion.attention.hard import (
     HalfAndHalf,
@@ -49,6 +50,7 @@ from companion.attention.hard import (
     entropy,
     one_hot,
 )
+from companion.attention.latent import LatentAttention
 from companion.attention.linear import (
     CausalLinearAttention,
     LinearAttention,
@@ -62,7 +64,7 @@ from companion.attention.linear import (
 from companion.attention.linear_bias import ALiBi, LinearBias, alibi_slopes
 from companion.attention.local import LocalM, LocalP, LocalWindow, Location
 from companion.attention.matrix_state import MatrixState
-from companion.attention.multihead import MultiHeadAttention, SelfAttention
+from companion.attention.multihead import ManyHeads, MultiHeadAttention, SelfAttention
 from companion.attention.per_head import PerHead
 from companion.attention.pooling import (
     AttentionPooling,
@@ -72,7 +74,15 @@ from companion.attention.pooling import (
 )
 from companion.attention.query_key_norm import QueryKeyNorm
 from companion.attention.recording import record_weights
-from companion.attention.rotary import CacheRotary, Rotary, adjacent_pairs, rotate
+from companion.attention.rotary import (
+    CacheRotary,
+    Rotary,
+    adjacent_pairs,
+    rotary_frequencies,
+    rotate,
+    yarn_frequencies,
+    yarn_temperature,
+)
 from companion.attention.scores import (
     MLP,
     Bilinear,
@@ -129,6 +139,7 @@ __all__ = [
     "FlexAtrous",
     "FlexAttention",
     "FlexSparse",
+    "GatedAttention",
     "GatedDecayAttention",
     "GatedDeltaAttention",
     "GumbelSoftmax",
@@ -136,6 +147,7 @@ __all__ = [
     "HardAttention",
     "HiddenDot",
     "KVCache",
+    "LatentAttention",
     "LinearAttention",
     "LinearBias",
     "LinearState",
@@ -145,6 +157,7 @@ __all__ = [
     "LocalWindow",
     "Location",
     "LocationSensitive",
+    "ManyHeads",
     "MatrixState",
     "Mixture",
     "MultiHeadAttention",
@@ -192,8 +205,11 @@ __all__ = [
     "recurrent_delta_rule",
     "recurrent_linear_attention",
     "retention_decays",
+    "rotary_frequencies",
     "rotate",
     "two_way_attention",
+    "yarn_frequencies",
+    "yarn_temperature",
 ]
 
 

@@ -271,9 +271,9 @@ class Attention(nn.Module, ABC):
         """
         check_continues(self, state, query, key, value)
         cache = self.forget(state).extended(key, value)
-        return self._last_contexts(query, cache.key, cache.value), self.forget(cache)
+        return self.last_contexts(query, cache.key, cache.value), self.forget(cache)
 
-    def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """The contexts of the last positions, whose heads may share keys and values."""
         return self(query, repeat_heads(query, key), repeat_heads(query, value))
 

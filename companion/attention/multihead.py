@@ -1,5 +1,6 @@
 """Multi-head attention: several attentions in parallel, each in its own projection."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +24,128 @@ from companion.attention.scores import ScaledDot
 from companion.attention.types import Mask, Positions
 
 
-class MultiHeadAttention(nn.Module):
+class ManyHeads(nn.Module, ABC):
+    """What all attentions of several heads have in common: a subclass says what a head gets.
+
+    ::
+
+        output = W_O [head_1; …; head_h],   head_i = attention(queries_i, keys_i, values_i)
+
+    A subclass defines :meth:`project`, :meth:`for_heads` and :meth:`extend`, and has the
+    modules ``attention`` and ``W_O``. A layer of a Transformer takes any of them as its
+    ``attention``.
+    """
+
+    heads: int  #: the number of heads, h
+    key_value_heads: int  #: the number of heads of what :meth:`project` returns, g
+    attention: Any  #: what each head computes
+    W_O: Any  #: the projection of all heads' contexts
+
+    @abstractmethod
+    def project(
+        self, source: Float[Tensor, "*b k s"]
+    ) -> tuple[Float[Tensor, "*b g k d"], Float[Tensor, "*b g k v"]]:
+        """The keys and values of all heads, computed once for all queries."""
+
+    @abstractmethod
+    def for_heads(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
+    ) -> tuple[Any, ...]:
+        """What the attention is given: with an axis for the heads, or broadcast to them."""
+
+    @abstractmethod
+    def extend(
+        self, source: Float[Tensor, "b m s"], state: Any
+    ) -> tuple[Float[Tensor, "b m s"], Any]:
+        """The outputs of the next positions of a causal sequence, and the state after them.
+
+        Args:
+            source: the vectors of the next positions, which attend to themselves and to
+                those before.
+            state: what :meth:`start` or the last call returned.
+        """
+
+    def output(
+        self, query: Float[Tensor, "*b q s"], context: Float[Tensor, "*b h q v"]
+    ) -> Float[Tensor, "*b q s"]:
+        """The output, from the contexts of all heads."""
+        return self.W_O(join_heads(context))
+
+    def weights(
+        self,
+        query: Float[Tensor, "*b q s"],
+        key: Float[Tensor, "*b g k d"],
+        mask: Mask = None,
+        query_position: Positions = None,
+    ) -> Float[Tensor, "*b h q k"]:
+        """The attention weights of each head."""
+        queries, key, _, *visible = self.for_heads(
+            query, key, key, mask, query_position
+        )
+        return self.attention.weights(queries, key, *visible)
+
+    def attend(
+        self,
+        query: Float[Tensor, "*b q s"],
+        key: Float[Tensor, "*b g k d"],
+        value: Float[Tensor, "*b g k v"],
+        mask: Mask = None,
+        query_position: Positions = None,
+    ) -> tuple[Float[Tensor, "*b q s"], Float[Tensor, "*b h q k"]]:
+        """The output, and the attention weights of each head."""
+        inputs = self.for_heads(query, key, value, mask, query_position)
+        context, weights = self.attention.attend(*inputs)
+        return self.output(query, context), weights
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q s"],
+        key: Float[Tensor, "*b g k d"],
+        value: Float[Tensor, "*b g k v"],
+        mask: Mask = None,
+        query_position: Positions = None,
+        **others: Any,
+    ) -> Float[Tensor, "*b q s"]:
+        """The output of all heads together, for each query.
+
+        Where every key is masked, the heads return zeros, and the bias of ``W_O`` is left.
+
+        Args:
+            query: not yet projected.
+            key, value: what :meth:`project` returned.
+            mask: boolean, ``True`` = may attend; ``(*b, q, k)`` or ``(q, k)`` for all
+                heads, or ``(*b, h, q, k)`` for each. Write a ``(q, k)`` mask for a batch
+                as ``mask[None]``: with b = q, it is refused as ambiguous.
+            query_position: the positions of the queries among the keys, ``(q,)`` or
+                ``(*b, q)``.
+            others: none, as of the attention.
+        """
+        check_keywords(self, others)
+        inputs = self.for_heads(query, key, value, mask, query_position)
+        return self.output(query, self.attention(*inputs))
+
+    def start(self, source: Float[Tensor, "b n s"]) -> Any:
+        """The state of causal decoding before the first position.
+
+        Args:
+            source: any vectors of the right size, of which none is used; n may be 0.
+        """
+        return self.attention.start(*self.project(source[:, :0]))
+
+    def _for_all_heads(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> tuple[Mask, Positions]:
+        """Mask and positions with an axis for the heads; keys must be what project returned."""
+        check_projected(query, key, self.key_value_heads)
+        if position is not None and position.ndim > 1:
+            position = position.unsqueeze(-2)
+        if isinstance(mask, Tensor) and mask.ndim <= query.ndim:
+            check_mask(mask, (*query.shape[:-1], key.shape[-2]))
+            mask = mask if mask.ndim < query.ndim else mask.unsqueeze(-3)
+        return mask, position
+
+
+class MultiHeadAttention(ManyHeads):
     """Several attentions in parallel, each on its own linear projections of its inputs.
 
     ::
@@ -83,8 +205,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         source_size = d_model if source_size is None else source_size
         check_positive(d_model=d_model, heads=heads, source_size=source_size)
-        d_k = _head_size("d_k", d_k, d_model, heads)
-        d_v = _head_size("d_v", d_v, d_model, heads)
+        d_k = head_size("d_k", d_k, d_model, heads)
+        d_v = head_size("d_v", d_v, d_model, heads)
         groups = heads if key_value_heads is None else key_value_heads
         check_heads_divide(heads, groups)
         self.heads, self.key_value_heads = heads, groups
@@ -120,81 +242,14 @@ class MultiHeadAttention(nn.Module):
         values = source if value_source is None else value_source
         return key, split_heads(self.W_V(values), groups)
 
-    def weights(
-        self,
-        query: Float[Tensor, "*b q s"],
-        key: Float[Tensor, "*b g k d"],
-        mask: Mask = None,
-        query_position: Positions = None,
-    ) -> Float[Tensor, "*b h q k"]:
-        """The attention weights of each head."""
-        queries, key, _, *visible = self._for_heads(
-            query, key, key, mask, query_position
-        )
-        return self.attention.weights(queries, key, *visible)
-
-    def attend(
-        self,
-        query: Float[Tensor, "*b q s"],
-        key: Float[Tensor, "*b g k d"],
-        value: Float[Tensor, "*b g k v"],
-        mask: Mask = None,
-        query_position: Positions = None,
-    ) -> tuple[Float[Tensor, "*b q s"], Float[Tensor, "*b h q k"]]:
-        """The output, and the attention weights of each head."""
-        inputs = self._for_heads(query, key, value, mask, query_position)
-        context, weights = self.attention.attend(*inputs)
-        return self.W_O(join_heads(context)), weights
-
-    def forward(
-        self,
-        query: Float[Tensor, "*b q s"],
-        key: Float[Tensor, "*b g k d"],
-        value: Float[Tensor, "*b g k v"],
-        mask: Mask = None,
-        query_position: Positions = None,
-        **others: Any,
-    ) -> Float[Tensor, "*b q s"]:
-        """The output of all heads together, for each query.
-
-        Where every key is masked, the heads return zeros, and the bias of ``W_O`` is left.
-
-        Args:
-            query: not yet projected.
-            key, value: what :meth:`project` returned.
-            mask: boolean, ``True`` = may attend; ``(*b, q, k)`` or ``(q, k)`` for all
-                heads, or ``(*b, h, q, k)`` for each. Write a ``(q, k)`` mask for a batch
-                as ``mask[None]``: with b = q, it is refused as ambiguous.
-            query_position: the positions of the queries among the keys, ``(q,)`` or
-                ``(*b, q)``.
-            others: none, as of the attention.
-        """
-        check_keywords(self, others)
-        inputs = self._for_heads(query, key, value, mask, query_position)
-        return self.W_O(join_heads(self.attention(*inputs)))
-
-    def start(self, source: Float[Tensor, "b n s"]) -> Any:
-        """The state of causal decoding before the first position.
-
-        Args:
-            source: any vectors of the right size, of which none is used; n may be 0.
-        """
-        return self.attention.start(*self.project(source[:, :0]))
-
     def extend(
         self, source: Float[Tensor, "b m s"], state: Any
     ) -> tuple[Float[Tensor, "b m s"], Any]:
-        """The outputs of the next positions of a causal sequence, and the state after them.
-
-        Args:
-            source: the vectors of the next positions, which attend to themselves and to
-                those before.
-            state: what :meth:`start` or the last call returned.
-        """
+        """As of :class:`ManyHeads`; the state is that of the attention."""
         key, value = self.project(source)
         queries = split_heads(self.W_Q(source), self.heads)
         context, state = self.attention.extend(queries, key, value, state)
-        return self.W_O(join_heads(context)), state
+        return self.output(source, context), state
 
     def extra_repr(self) -> str:
         """The numbers of heads, for ``print``."""
@@ -202,19 +257,14 @@ class MultiHeadAttention(nn.Module):
             return show_settings(self, "heads")
         return show_settings(self, "heads", "key_value_heads")
 
-    def _for_heads(
+    def for_heads(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> tuple[Any, ...]:
         """What the attention is given: with an axis for the heads, or broadcast to them."""
-        check_projected(query, key, self.key_value_heads)
-        if position is not None and position.ndim > 1:
-            position = position.unsqueeze(-2)
-        if isinstance(mask, Tensor) and mask.ndim <= query.ndim:
-            check_mask(mask, (*query.shape[:-1], key.shape[-2]))
-            mask = mask if mask.ndim < query.ndim else mask.unsqueeze(-3)
+        visible = self._for_all_heads(query, key, mask, position)
         queries = split_heads(self.W_Q(query), self.heads)  # (*b, h, q, d)
         key, value = repeat_heads(queries, key), repeat_heads(queries, value)
-        return queries, key, value, mask, position
+        return queries, key, value, *visible
 
     @classmethod
     def from_torch(
@@ -314,7 +364,7 @@ class SelfAttention(MultiHeadAttention):
         return super().forward(x, *self.project(x), mask, **others)
 
 
-def _head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
+def head_size(name: str, size: int | None, d_model: int, heads: int) -> int:
     """The features of one head: ``size``, or its part of ``d_model``."""
     if size is None and d_model % heads:
         raise ValueError(f"d_model = {d_model} is not divisible by {heads} heads")

@@ -1,5 +1,7 @@
 """Rotary position embeddings (Su et al. 2021): scores that depend on the distance i − j."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from companion._checks import (
     check_above_zero,
     check_continues,
     check_even,
+    check_frequencies,
     check_positive,
     check_same_features,
     query_positions,
@@ -21,8 +24,102 @@ from companion.attention.types import Positions
 from companion.attention.wrappers import Prepared
 
 
+def rotary_frequencies(size: int, base: float = 10000.0) -> Float[Tensor, " t"]:
+    """The angle by which each pair of dimensions turns from one position to the next.
+
+    ::
+
+        θ_t = base^(−2t/d),   t = 0, …, d/2 − 1
+
+    For texts longer than in training they are made slower: with a larger base; divided by
+    s, which is *position interpolation* (Chen et al. 2023); or by :func:`yarn_frequencies`.
+    A pair of frequency 0 is not rotated.
+
+    Args:
+        size: the number of features of a head, d.
+        base: 10,000 in the paper.
+
+    Returns:
+        Numbers of float64 on the CPU, whatever the default device is: they are settings.
+
+    Source: Su et al. 2021, equation (15).
+
+    Example:
+        >>> rotary_frequencies(4, base=100.0)
+        tensor([1.0000, 0.1000], dtype=torch.float64)
+    """
+    check_even(size=size)
+    check_above_zero(base=base)
+    even = torch.arange(0, size, 2, dtype=torch.float64, device="cpu")
+    return base ** (-even / size)
+
+
+def yarn_frequencies(
+    frequencies: Float[Tensor, " t"],
+    scale: float,
+    trained: int,
+    slow: float = 1.0,
+    fast: float = 32.0,
+) -> Float[Tensor, " t"]:
+    """Frequencies for longer texts than in training: slow pairs are stretched, fast ones stay.
+
+    ::
+
+        θ'_t = (1 − γ(r_t)) θ_t / s + γ(r_t) θ_t,   r_t = trained · θ_t / 2π
+        γ(r) = 0 below slow, 1 above fast, and (r − slow) / (fast − slow) between
+
+    r is the number of turns that a pair makes in a text of the training. YaRN also
+    divides the scores by :func:`yarn_temperature`:
+    ``Rotary(CausalAttention(scale=1 / (t * d**0.5)), frequencies=…)``.
+
+    Args:
+        frequencies: those of the training, as of :func:`rotary_frequencies`.
+        scale: s, how many times longer the texts become.
+        trained: the number of positions of a text in training.
+        slow, fast: the numbers of turns up to which a pair is stretched by s, and from
+            which it stays; α = 1 and β = 32 in the paper, for models of Llama.
+
+    Source: Peng et al. 2023 (YaRN), section 3.2, *NTK-by-parts*.
+    Deviation: much code ramps linearly in the number of the pair, t; the paper, and
+    ours, in its turns, r.
+
+    Example:
+        >>> before = rotary_frequencies(8)
+        >>> yarn_frequencies(before, scale=4, trained=128, fast=16) / before
+        tensor([1.0000, 0.3019, 0.2500, 0.2500], dtype=torch.float64)
+    """
+    check_above_zero(scale=scale, slow=slow, fast=fast - slow)
+    check_positive(trained=trained)
+    turns = trained * frequencies / (2 * math.pi)
+    kept = ((turns - slow) / (fast - slow)).clamp(0, 1)
+    return (1 - kept) * frequencies / scale + kept * frequencies
+
+
+def yarn_temperature(scale: float) -> float:
+    """What YaRN divides scores by, so that the softmax over more keys stays as sharp.
+
+    ::
+
+        √(1/t) = 0.1 ln s + 1
+
+    Args:
+        scale: s, how many times longer than in training the texts are.
+
+    Source: Peng et al. 2023 (YaRN), section 3.4.
+
+    Example:
+        >>> round(yarn_temperature(4), 3)
+        0.771
+    """
+    check_above_zero(scale=scale)
+    return (0.1 * math.log(scale) + 1) ** -2
+
+
 def rotate(
-    x: Float[Tensor, "*b n d"], position: Int[Tensor, "..."], base: float = 10000.0
+    x: Float[Tensor, "*b n d"],
+    position: Int[Tensor, "..."],
+    base: float = 10000.0,
+    frequencies: Sequence[float] | Float[Tensor, " t"] | None = None,
 ) -> Float[Tensor, "*b n d"]:
     """Each vector, rotated pair by pair of its dimensions by angles that grow with its position.
 
@@ -39,6 +136,7 @@ def rotate(
             computed in float32 and returned in its own type.
         position: integers ``(n,)``, or with axes that broadcast to the leading axes of x.
         base: 10,000 in the paper. A larger base makes the slow pairs slower.
+        frequencies: the θ_t themselves, instead of those of the base.
 
     Source: Su et al. 2021, equations (15) and (34).
 
@@ -50,17 +148,25 @@ def rotate(
     """
     check_even(features=x.shape[-1])
     check_above_zero(base=base)
-    return _rotated(x, *_cos_and_sin(x, position, base))
+    return _rotated(x, *_cos_and_sin(x, position, base, frequencies))
 
 
 def _cos_and_sin(
-    x: Float[Tensor, "*b n d"], position: Int[Tensor, "..."], base: float
+    x: Float[Tensor, "*b n d"],
+    position: Int[Tensor, "..."],
+    base: float,
+    frequencies: Sequence[float] | Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of each pair's angle, ``(…, n, d/2)``, in float32 at least."""
     exact = torch.promote_types(x.dtype, torch.float32)
     size = x.shape[-1]
-    even = torch.arange(0, size, 2, dtype=exact, device=x.device)
-    angle = position.to(exact)[..., None] * base ** (-even / size)
+    kind: dict[str, Any] = {"dtype": exact, "device": x.device}
+    if frequencies is None:
+        theta = base ** (-torch.arange(0, size, 2, **kind) / size)
+    else:
+        check_frequencies(len(frequencies), size)
+        theta = torch.as_tensor(frequencies, **kind)
+    angle = position.to(exact)[..., None] * theta
     return angle.cos(), angle.sin()
 
 
@@ -90,6 +196,9 @@ class Rotary(Prepared):
         attention: what is computed with the rotated queries and keys, such as
             ``CausalAttention()``, with a score made of dot products.
         base: 10,000 in the paper.
+        frequencies: how far each pair turns from one position to the next, instead of by
+            the base, such as :func:`yarn_frequencies`. They are kept as numbers, not as a
+            buffer, which ``half()`` would round.
 
     Raises:
         TypeError: ``attention`` is a
@@ -110,9 +219,13 @@ class Rotary(Prepared):
     """
 
     uses_query_position = uses_key_position = True
-    settings = ("base",)
 
-    def __init__(self, attention: Attention, base: float = 10000.0):
+    def __init__(
+        self,
+        attention: Attention,
+        base: float = 10000.0,
+        frequencies: Sequence[float] | Float[Tensor, " t"] | None = None,
+    ):
         super().__init__(attention)
         if isinstance(attention, QueryKeyNorm):
             raise TypeError(
@@ -121,6 +234,8 @@ class Rotary(Prepared):
             )
         check_above_zero(base=base)
         self.base = base
+        self.frequencies = as_numbers(frequencies)
+        self.settings = ("base",) if frequencies is None else ("frequencies",)
 
     def prepare(
         self,
@@ -132,7 +247,8 @@ class Rotary(Prepared):
         check_same_features(query, key)
         i = query_positions(query, key.shape[-2], query_position)
         j = torch.arange(key.shape[-2], device=key.device)
-        return rotate(query, i, self.base), rotate(key, j, self.base)
+        turn = self.base, self.frequencies
+        return rotate(query, i, *turn), rotate(key, j, *turn)
 
     def extend(
         self,
@@ -146,7 +262,7 @@ class Rotary(Prepared):
         check_same_features(query, key)
         check_even(features=query.shape[-1])
         position = next_positions(query, state.seen)
-        turn = _cos_and_sin(query, position, self.base)  # the same for both
+        turn = _cos_and_sin(query, position, self.base, self.frequencies)  # of both
         query, key = _rotated(query, *turn), _rotated(key, *turn)
         return self.attention.extend(query, key, value, state)
 
@@ -163,7 +279,7 @@ class CacheRotary(Rotary):
     the positions in the text.
 
     Args:
-        attention, base: as of :class:`Rotary`.
+        attention, base, frequencies: as of :class:`Rotary`.
 
     Raises:
         TypeError: as :class:`Rotary`; or the attention keeps no keys while decoding, as
@@ -179,8 +295,13 @@ class CacheRotary(Rotary):
         torch.Size([1, 4, 8])
     """
 
-    def __init__(self, attention: Attention, base: float = 10000.0):
-        super().__init__(attention, base)
+    def __init__(
+        self,
+        attention: Attention,
+        base: float = 10000.0,
+        frequencies: Sequence[float] | Float[Tensor, " t"] | None = None,
+    ):
+        super().__init__(attention, base, frequencies)
         if type(attention).extend is not Attention.extend:
             raise TypeError(
                 f"{type(self).__name__} cannot use {type(attention).__name__}, which does "
@@ -212,6 +333,13 @@ class CacheRotary(Rotary):
         forgotten = cache.key.shape[-2] - self.forget(cache).key.shape[-2]
         single = max(0, forgotten - 1)  # the last position of a part may make it forget
         return [new - single, *single * [1]]
+
+
+def as_numbers(
+    frequencies: Sequence[float] | Float[Tensor, " t"] | None,
+) -> tuple[float, ...] | None:
+    """Frequencies as numbers, which no change of a module's precision rounds."""
+    return None if frequencies is None else tuple(float(x) for x in frequencies)
 
 
 def next_positions(x: Tensor, seen: int | Tensor) -> Int[Tensor, "..."]:

@@ -110,7 +110,7 @@ class PatternAttention(ScaledDot):
         """
         return [(self.rule, 1)]
 
-    def _last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def last_contexts(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """The contexts; of one position that attends to all without copies for shared heads.
 
         The heads that share keys become as many queries of one head, without a mask.
@@ -119,7 +119,7 @@ class PatternAttention(ScaledDot):
         alone = query.shape[-2] == 1 and self.attends_to_all(key.shape[-2])
         drops = self.dropout and self.training
         if not shared or not alone or self._recorded or drops:
-            return super()._last_contexts(query, key, value)
+            return super().last_contexts(query, key, value)
         heads, groups = query.shape[-3], key.shape[-3]
         check_heads_divide(heads, groups)
         rows = query.unflatten(-3, (groups, heads // groups)).squeeze(-2)

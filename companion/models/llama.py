@@ -6,6 +6,7 @@ from torch import nn
 
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
+from companion.attention.multihead import ManyHeads
 from companion.attention.rotary import Rotary
 from companion.layers.feed_forward import SwiGLU
 from companion.layers.residual import PreRMSNorm
@@ -29,7 +30,9 @@ class LlamaLayer(CausalTransformerLayer):
         d_ff: features of the feed-forward network's hidden layer.
         key_value_heads: number of heads of keys and values; by default as many as heads.
         attention: what each head computes; by default causal attention with rotary
-            position embeddings.
+            position embeddings. Or an attention of as many heads, such as
+            :class:`~companion.attention.latent.LatentAttention` or
+            :class:`~companion.attention.gated.GatedAttention`.
 
     Source: Touvron et al. 2023a (LLaMA), section 2.2; grouped heads as in Touvron et al.
     2023b (Llama 2), section 2.2.
@@ -47,7 +50,7 @@ class LlamaLayer(CausalTransformerLayer):
         heads: int,
         d_ff: int,
         key_value_heads: int | None = None,
-        attention: Attention | None = None,
+        attention: Attention | ManyHeads | None = None,
     ):
         inner = Rotary(CausalAttention()) if attention is None else attention
         super().__init__(

@@ -18,7 +18,7 @@ from companion._checks import (
 from companion._transforms import readable
 from companion.attention.base import Attention
 from companion.attention.causal import CausalAttention
-from companion.attention.multihead import MultiHeadAttention
+from companion.attention.multihead import ManyHeads, MultiHeadAttention
 from companion.decoding.state import Memory
 from companion.layers.embedding import ScaledEmbedding
 from companion.layers.feed_forward import FeedForward
@@ -41,7 +41,9 @@ class TransformerEncoderLayer(nn.Module):
         heads: number of heads, which divides ``d_model``.
         d_ff: features of the hidden layer of the paper's feed-forward network.
         dropout: dropout probability of the output of each sub-layer.
-        attention: what each head computes; scaled dot-product attention by default.
+        attention: what each head computes; scaled dot-product attention by default. Or an
+            attention of as many heads instead of ``MultiHeadAttention``, such as
+            :class:`~companion.attention.latent.LatentAttention`.
         residual: ``PostNorm``, the paper's, or ``PreNorm``.
         key_value_heads: number of heads of keys and values; by default as many as heads.
         feed_forward: a network instead of the paper's, and so of ``d_ff``.
@@ -63,7 +65,7 @@ class TransformerEncoderLayer(nn.Module):
         heads: int,
         d_ff: int | None = None,
         dropout: float = 0.1,
-        attention: Attention | None = None,
+        attention: Attention | ManyHeads | None = None,
         residual: type[Residual] = PostNorm,
         key_value_heads: int | None = None,
         feed_forward: nn.Module | None = None,
@@ -71,9 +73,7 @@ class TransformerEncoderLayer(nn.Module):
         super().__init__()
         self.d_model = d_model
         inside = _causal(attention, self) if self.needs_causal else attention
-        self.attention = MultiHeadAttention(
-            d_model, heads, inside, key_value_heads=key_value_heads
-        )
+        self.attention: Any = _of_heads(d_model, heads, inside, key_value_heads)
         self.feed_forward: Any = _feed_forward(d_model, d_ff, feed_forward)
         self.attention_residual = residual(d_model, dropout)
         self.feed_forward_residual = residual(d_model, dropout)
@@ -124,8 +124,9 @@ class CausalTransformerLayer(TransformerEncoderLayer):
     Args:
         d_model, heads, d_ff, dropout, residual, key_value_heads, feed_forward: as in
             :class:`TransformerEncoderLayer`.
-        attention: what each head computes; it must be causal by itself, as
-            :class:`~companion.attention.causal.CausalAttention`, the default.
+        attention: what each head computes, or an attention of as many heads; it must be
+            causal by itself, as :class:`~companion.attention.causal.CausalAttention`, the
+            default.
 
     Raises:
         ValueError: the attention is not causal.
@@ -244,11 +245,31 @@ class TransformerDecoderLayer(nn.Module):
         return other
 
 
-def _causal(attention: Attention | None, layer: nn.Module) -> Attention:
+def _causal(attention: Any, layer: nn.Module) -> Any:
     """The self-attention of a layer that decodes, which must be causal by itself."""
     attention = CausalAttention() if attention is None else attention
-    check_kind(layer, attention, Attention)
-    check_causal(attention, type(layer).__name__)
+    inside = attention.attention if isinstance(attention, ManyHeads) else attention
+    check_kind(layer, inside, Attention)
+    check_causal(inside, type(layer).__name__)
+    return attention
+
+
+def _of_heads(
+    d_model: int,
+    heads: int,
+    attention: Attention | ManyHeads | None,
+    key_value_heads: int | None,
+) -> ManyHeads:
+    """An attention of so many heads: the one given, or one in which each head computes it."""
+    if not isinstance(attention, ManyHeads):
+        return MultiHeadAttention(
+            d_model, heads, attention, key_value_heads=key_value_heads
+        )
+    if attention.heads != heads or key_value_heads is not None:
+        raise ValueError(
+            f"{type(attention).__name__} has {attention.heads} heads with keys of its own: "
+            f"give heads={attention.heads}, and no key_value_heads"
+        )
     return attention
 
 

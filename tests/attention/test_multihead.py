@@ -68,6 +68,7 @@ INSIDE = {name: row.build for name, row in test_contract.MECHANISMS.items()} | {
     "luong location": lambda: Location(HEAD, KEYS),
     "local-m": lambda: LocalM(Bilinear(HEAD, HEAD), 2),
     "local-p": lambda: LocalP(Bilinear(HEAD, HEAD), 2, HEAD),
+    "yarn": lambda: Rotary(ScaledDot(), frequencies=[1.0, 0.03]),
     "query-key norm": lambda: QueryKeyNorm(HEAD, ScaledDot()),
     "query-key norm, rotary": lambda: QueryKeyNorm(HEAD, Rotary(ScaledDot())),
 }

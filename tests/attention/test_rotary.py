@@ -13,9 +13,12 @@ from companion.attention import (
     SinkAttention,
     SlidingWindowAttention,
     adjacent_pairs,
+    rotary_frequencies,
     rotate,
+    yarn_frequencies,
+    yarn_temperature,
 )
-from tests.reference import su_2021, xiao_2024
+from tests.reference import peng_2023, su_2021, xiao_2024
 from tests.tiny import close, doubles
 
 N, SIZE = 7, 6
@@ -244,3 +247,107 @@ def test_extend_refuses_queries_and_keys_of_different_features():
     )
     with pytest.raises(ValueError, match="features, not 8 and 2"):
         attention.extend(query, key, key, attention.start(key, key))
+
+
+# Longer than trained
+
+
+@pytest.mark.parametrize("base", [10000.0, 500_000.0])
+def test_frequencies_are_those_of_the_base(base):
+    x, position = doubles(N, SIZE), torch.arange(N)
+    frequencies = rotary_frequencies(SIZE, base)
+    close(rotate(x, position, base), rotate(x, position, frequencies=frequencies))
+
+
+def test_position_interpolation_divides_the_frequencies():
+    x, position = doubles(N, SIZE), torch.arange(N)
+    found = rotate(x, position, frequencies=rotary_frequencies(SIZE) / 4)
+    expected = [peng_2023.interpolated(row, m, 4) for m, row in enumerate(x.tolist())]
+    close(found, expected)
+
+
+@pytest.mark.parametrize(("scale", "slow", "fast"), [(4, 1, 32), (8, 2, 3), (1, 1, 32)])
+def test_yarn_is_the_formula(scale, slow, fast):
+    size, trained = 12, 200
+    before = rotary_frequencies(size)
+    found = yarn_frequencies(before, scale, trained, slow, fast)
+    close(
+        found,
+        [
+            peng_2023.yarn_frequency(x, scale, trained, slow, fast)
+            for x in before.tolist()
+        ],
+    )
+    t = yarn_temperature(scale)
+    query, key = doubles(3, size), doubles(N, size, seed=1)
+    attention = Rotary(ScaledDot(1 / (t * size**0.5)), frequencies=found)
+    expected = [
+        [
+            peng_2023.yarn_score(q, k, i, j, scale, trained, slow, fast)
+            for j, k in enumerate(key.tolist())
+        ]
+        for i, q in zip((4, 5, 6), query.tolist(), strict=True)
+    ]
+    close(attention.score(query, key), expected)
+
+
+def test_yarn_stretches_slow_pairs_and_leaves_fast_ones():
+    before = rotary_frequencies(64)
+    ratio = yarn_frequencies(before, 16, 4096) / before
+    turns = 4096 * before / (2 * torch.pi)
+    close(ratio[turns < 1], torch.full_like(ratio[turns < 1], 1 / 16))
+    assert (ratio[turns > 32] == 1).all()
+    assert (ratio.diff() <= 0).all()
+    assert len(ratio[turns < 1]) > 3 < len(ratio[turns > 32])
+
+
+def test_frequency_0_rotates_nothing():
+    """As in models that rotate a part of each head."""
+    x, position = doubles(N, SIZE), torch.arange(N)
+    found = rotate(x, position, frequencies=[1.0, 0, 0])
+    assert torch.equal(found[:, 2:], x[:, 2:])
+    close(found[:, :2], rotate(x[:, :2], position, frequencies=[1.0]))
+
+
+@pytest.mark.parametrize("kind", [Rotary, CacheRotary])
+def test_decoding_with_frequencies_equals_one_pass(kind):
+    attention = kind(CausalAttention(), frequencies=[0.7, 0.1, 0.001])
+    x = doubles(2, 3, N, SIZE)
+    state, found = attention.start(x, x), []
+    for part in x.split(1, -2):
+        context, state = attention.extend(part, part, part, state)
+        found.append(context)
+    close(torch.cat(found, -2), attention(x, x, x))
+    assert not torch.allclose(attention(x, x, x), kind(CausalAttention())(x, x, x))
+
+
+def test_frequencies_stay_exact_in_half_precision():
+    frequencies = rotary_frequencies(SIZE)
+    attention = Rotary(CausalAttention(), frequencies=frequencies).half()
+    assert attention.frequencies == tuple(frequencies.tolist())
+    assert "frequencies=(1.0," in repr(attention)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_frequencies_of_another_size_are_an_error():
+    attention, x = (
+        Rotary(CausalAttention(), frequencies=[1.0, 0.1]),
+        doubles(1, 3, SIZE),
+    )
+    with pytest.raises(ValueError, match="2 frequencies do not fit 6 features"):
+        attention(x, x, x)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"scale": 0}, "scale must be finite and above 0"),
+        ({"trained": 0}, "trained must be at least 1"),
+        ({"slow": 4.0, "fast": 4.0}, "fast must be finite and above 0"),
+    ],
+)
+def test_yarn_refuses_what_it_cannot_stretch(wrong, message):
+    options = {"scale": 4, "trained": 100} | wrong
+    with pytest.raises(ValueError, match=message):
+        yarn_frequencies(rotary_frequencies(8), **options)

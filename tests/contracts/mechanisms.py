@@ -94,6 +94,17 @@ MECHANISMS = {
         12,
         (PERMUTED,),
     ),
+    "yarn": Row(
+        lambda: attention.Rotary(
+            attention.ScaledDot(),
+            frequencies=attention.yarn_frequencies(
+                attention.rotary_frequencies(12), scale=4, trained=20
+            ),
+        ),
+        12,
+        12,
+        (PERMUTED,),
+    ),
     "linear bias": Row(lambda: attention.LinearBias(0.3), 11, 11, (PERMUTED,)),
     "query-key norm": Row(
         lambda: attention.QueryKeyNorm(11, attention.ScaledDot()), 11, 11

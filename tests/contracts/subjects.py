@@ -17,9 +17,11 @@ from companion.attention import (
     DecayAttention,
     DenseSynthesizer,
     Dot,
+    GatedAttention,
     GatedDeltaAttention,
     HalfAndHalf,
     HardAttention,
+    LatentAttention,
     LocalAttention,
     MultiHeadAttention,
     PatternAttention,
@@ -179,6 +181,10 @@ ATTENTIONS = {
     "grouped-query": mechanism(
         lambda: MultiHeadAttention(12, 6, CausalAttention(), key_value_heads=2), 12, 12
     ),
+    "latent": mechanism(
+        lambda: LatentAttention(12, 3, 5, 2, query_latent_size=7), 12, 12
+    ),
+    "gated": mechanism(lambda: GatedAttention(12, 3, CausalAttention()), 12, 12),
     "multi-head, ALiBi": mechanism(lambda: MultiHeadAttention(12, 3, ALiBi(3)), 12, 12),
     "multi-head": mechanism(lambda: MultiHeadAttention(12, 3), 12, 12),
     "multi-head, additive": mechanism(

@@ -91,7 +91,7 @@ def test_every_public_mechanism_and_model_has_a_row():
     """But for base classes, what needs a GPU, and a plain convolutional network."""
     others = {"Attention", "Synthesizer", "UnconditionalSynthesizer", "TiledAttention"}
     others |= {"LocalWindow", "Reader", "SequenceDecoder", "ImageEncoder"}
-    others |= {"FlexAttention", "FlexAtrous", "FlexSparse"}
+    others |= {"ManyHeads", "FlexAttention", "FlexAtrous", "FlexSparse"}
     built = {type(part) for x in SUBJECTS.values() for part in x.build().modules()}
     missing = {
         name
