@@ -1,123 +1,116 @@
-"""The exercises of chapter 9: one level, sentences in documents, word weights in documents."""
+"""The exercises of chapter 9: a maximum, a document's query, word weights in documents."""
 
 import torch
 from torch import Tensor
 
 from attention_course.exercises.exercise import Exercise, normal
 from companion.attention.base import masked_softmax
-from companion.attention.pooling import mean_pooling
+from companion.attention.pooling import max_pooling, mean_pooling
 
 
-def _hidden(h: Tensor, W: Tensor, b: Tensor) -> Tensor:
-    return (h @ W.T + b).tanh()
+def _maximum(states: Tensor, mask: Tensor) -> Tensor:
+    return max_pooling(states, mask)
 
 
-def _average(weights: Tensor, h: Tensor) -> Tensor:
-    return (weights[..., None] * h).sum(1)
+def _filled(states: Tensor, mask: Tensor, value: float) -> Tensor:
+    return states.masked_fill(~mask[..., None], value).amax(1)
 
 
-def _level(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _average(masked_softmax(_hidden(h, W, b) @ u, mask), h)
-
-
-def _scores_of_zero(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _average((_hidden(h, W, b) @ u).masked_fill(~mask, 0).softmax(-1), h)
-
-
-def _cut_afterwards(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    return _average((_hidden(h, W, b) @ u).softmax(-1) * mask, h)
-
-
-def _sum_of_u(h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor) -> Tensor:
-    hidden = _hidden(h, W, b)
-    return _average(masked_softmax(hidden @ u, mask), hidden)
-
-
-LEVEL = Exercise(
+MAXIMUM = Exercise(
     inputs={
-        "h": normal(2, 7, 5, seed=91),
-        "mask": torch.arange(7) < torch.tensor([[7], [4]]),
-        "W": normal(3, 5, seed=92),
-        "b": normal(3, seed=93),
-        "u": normal(3, seed=94),
+        "states": normal(3, 7, 5, seed=91) - 2,
+        "mask": torch.arange(7) < torch.tensor([[7], [4], [0]]),
     },
-    solution=_level,
+    solution=_maximum,
     mistakes={
-        "The hidden layer's vectors are averaged: they give the weights; average the states h.": (
-            _sum_of_u
+        "The mask is not used: the maximum includes padding.": lambda h, m: h.amax(1),
+        "The mask is inverted: True means a word.": lambda h, m: _maximum(h, ~m),
+        "Padding counts as 0, which is larger than a negative state: fill it with −∞.": (
+            lambda h, m: _filled(h, m, 0)
         ),
-        "The mask is not used: padding receives weight.": lambda h, m, W, b, u: _level(
-            h, torch.ones_like(m), W, b, u
+        "A row without words is −∞: it must be zeros.": lambda h, m: _filled(
+            h, m, -torch.inf
         ),
-        "The mask is inverted: True means may attend.": lambda h, m, W, b, u: _level(
-            h, ~m, W, b, u
+        "This is the mean: HN-MAX takes the largest value of each component.": (
+            lambda h, m: mean_pooling(h, m)
         ),
-        "The scores of padding are set to 0: the exponential of 0 is 1, so set them to −∞.": _scores_of_zero,
-        "Padding is masked after the softmax: the weights of the words no longer sum to 1.": _cut_afterwards,
-        "The tanh is missing.": lambda h, m, W, b, u: _average(
-            masked_softmax((h @ W.T + b) @ u, m), h
-        ),
-        "There is a tanh around the score, too: scores between −1 and 1 give nearly uniform weights.": (
-            lambda h, m, W, b, u: _average(
-                masked_softmax((_hidden(h, W, b) @ u).tanh(), m), h
-            )
-        ),
-        "The bias b is missing.": lambda h, m, W, b, u: _level(
-            h, m, W, torch.zeros_like(b), u
-        ),
-        "All weights are equal: this is the mean.": lambda h, m, W, b, u: mean_pooling(
-            h, m
-        ),
-        "The softmax runs over the batch: it must run over the positions, dim=-1.": lambda h, m, W, b, u: (
-            _average((_hidden(h, W, b) @ u).masked_fill(~m, -torch.inf).softmax(0), h)
-        ),
+    },
+    hints={
+        "must match the size": (
+            "(b, n) does not broadcast with (b, n, d): give the mask an axis of size 1 at the end."
+        )
     },
 )
 
 
-def _pad(vectors: Tensor, mask: Tensor) -> Tensor:
-    return _scatter(vectors, torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True))
+def _keys(h: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    return (h @ W.T + b).tanh()
 
 
-def _scatter(vectors: Tensor, mask: Tensor) -> Tensor:
-    padded = vectors.new_zeros(*mask.shape, vectors.shape[-1])
-    padded[mask] = vectors
-    return padded
+def _pool(
+    h: Tensor, mask: Tensor, keys: Tensor, query: Tensor, values: Tensor | None = None
+) -> Tensor:
+    weights = masked_softmax((keys * query[:, None]).sum(-1), mask)
+    return (weights[..., None] * (h if values is None else values)).sum(1)
 
 
-def _without_boundaries(vectors: Tensor, mask: Tensor) -> Tensor:
-    first = torch.arange(mask.numel()) < len(vectors)
-    return _scatter(vectors, first.view(mask.shape))
+def _conditioned(
+    h: Tensor, mask: Tensor, W: Tensor, b: Tensor, u: Tensor, V: Tensor, c: Tensor
+) -> Tensor:
+    return _pool(h, mask, _keys(h, W, b), u + c @ V.T)
 
 
-def _reversed(vectors: Tensor, mask: Tensor) -> Tensor:
-    rows = vectors.split(mask.sum(1).tolist())
-    return _pad(torch.cat([row.flip(0) for row in rows]), mask)
+def _every(c: Tensor, vector: Tensor) -> Tensor:
+    return vector.expand(len(c), -1)
 
 
-SENTENCES = Exercise(
+DOCUMENT_QUERY = Exercise(
     inputs={
-        "vectors": normal(11, 5, seed=95),
-        "mask": torch.tensor(
-            [[1, 0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]],
-            dtype=torch.bool,
-        ),
+        "h": normal(3, 7, 5, seed=92),
+        "mask": torch.arange(7) < torch.tensor([[7], [4], [2]]),
+        "W": normal(4, 5, seed=93),
+        "b": normal(4, seed=94),
+        "u": normal(4, seed=95),
+        "V": normal(4, 6, seed=98),
+        "c": normal(3, 6, seed=99),
     },
-    solution=_pad,
+    solution=_conditioned,
     mistakes={
-        "There are gaps where sentences have no words: the vectors of a document are left-aligned.": _scatter,
-        "The vectors are right-aligned in their document: they must be left-aligned.": lambda v, s: (
-            _scatter(v, s.sort(1).values)
+        "The document is not used: every sentence has the same query.": (
+            lambda h, m, W, b, u, V, c: _pool(h, m, _keys(h, W, b), _every(c, u))
         ),
-        "The vectors cross the boundaries of documents: each has as many as it has sentences with words.": (
-            _without_boundaries
+        "The learned query u is missing.": lambda h, m, W, b, u, V, c: _pool(
+            h, m, _keys(h, W, b), c @ V.T
         ),
-        "The sentences of a document are in reverse order.": _reversed,
-    },
-    hints={
-        "shape mismatch|cannot assign|indexing result": (
-            "There are 11 vectors, so exactly 11 entries of the mask must be True."
-        )
+        "All sentences have the query of the first one: each has its own document.": (
+            lambda h, m, W, b, u, V, c: _pool(
+                h, m, _keys(h, W, b), _every(c, u + V @ c[0])
+            )
+        ),
+        "The document is added to the keys, inside the tanh: it belongs to the query.": (
+            lambda h, m, W, b, u, V, c: _pool(
+                h, m, (h @ W.T + b + (c @ V.T)[:, None]).tanh(), _every(c, u)
+            )
+        ),
+        "The keys are averaged: they give the weights; average the states h.": (
+            lambda h, m, W, b, u, V, c: _pool(
+                h, m, _keys(h, W, b), u + c @ V.T, _keys(h, W, b)
+            )
+        ),
+        "The mask is not used: padding receives weight.": (
+            lambda h, m, W, b, u, V, c: _conditioned(
+                h, torch.ones_like(m), W, b, u, V, c
+            )
+        ),
+        "The mask is inverted: True means may attend.": (
+            lambda h, m, W, b, u, V, c: _conditioned(h, ~m, W, b, u, V, c)
+        ),
+        "The tanh is missing.": lambda h, m, W, b, u, V, c: _pool(
+            h, m, h @ W.T + b, u + c @ V.T
+        ),
+        "The bias b is missing.": lambda h, m, W, b, u, V, c: _conditioned(
+            h, m, W, torch.zeros_like(b), u, V, c
+        ),
     },
 )
 
@@ -156,4 +149,4 @@ WORD_WEIGHTS = Exercise(
         )
     },
 )
-EXERCISES = {"9.1": LEVEL, "9.2": SENTENCES, "9.3": WORD_WEIGHTS}
+EXERCISES = {"9.1": MAXIMUM, "9.2": DOCUMENT_QUERY, "9.3": WORD_WEIGHTS}

@@ -185,26 +185,23 @@ def loops_step(h, g, z, e, W, b, mask):
     return result
 
 
-def loops_level(h, mask, W, b, u):
-    pooled = []
-    for states, real in zip(h, mask, strict=True):
-        scores = torch.stack([u @ torch.tanh(W @ state + b) for state in states[real]])
-        pooled.append(
-            sum(
-                weight * state
-                for weight, state in zip(scores.softmax(0), states, strict=False)
-            )
-        )
-    return torch.stack(pooled)
-
-
-def loops_place(vectors, mask):
-    rows, taken = [], 0
-    for count in mask.sum(1).tolist():
-        missing = vectors.new_zeros(mask.shape[1] - count, vectors.shape[1])
-        rows.append(torch.cat([vectors[taken : taken + count], missing]))
-        taken += count
+def loops_maximum(states, mask):
+    rows = []
+    for row, real in zip(states, mask, strict=True):
+        kept = row[real]
+        rows.append(kept.max(0).values if len(kept) else torch.zeros_like(row[0]))
     return torch.stack(rows)
+
+
+def loops_document_query(h, mask, W, b, u, V, c):
+    pooled = []
+    for states, real, document in zip(h, mask, c, strict=True):
+        query = u + V @ document
+        scores = torch.stack(
+            [query @ torch.tanh(W @ state + b) for state in states[real]]
+        )
+        pooled.append(scores.softmax(0) @ states[real])
+    return torch.stack(pooled)
 
 
 def loops_tiles(mask, side):
@@ -309,8 +306,8 @@ RIGHT = {
     "8.1": lambda A, B: torch.einsum("bnr,bnc->bnrc", B, A).flatten(-2),
     "8.2": loops_table,
     "8.3": lambda k: k.unfold(-1, (k.shape[-1] + 1) // 2, 1).flip(-2),
-    "9.1": loops_level,
-    "9.2": loops_place,
+    "9.1": loops_maximum,
+    "9.2": loops_document_query,
     "9.3": lambda w, s: torch.einsum("bsn,bs->bsn", w, s),
     "10.1": loops_over_attention,
     "10.2": lambda s, d, w: torch.einsum(
@@ -372,7 +369,7 @@ HINTED = [
     ("8.1", lambda A, B: B @ A, 0),
     ("8.2", lambda R, v, m: R.softmax(-1) @ v, 0),
     ("8.3", lambda k: k.unfold(-1, 14, 1), 0),
-    ("9.2", lambda v, s: torch.zeros(3, 7, 5).double().index_put((s | True,), v), 0),
+    ("9.1", lambda h, m: torch.where(m, h, -torch.inf).amax(1), 0),
     ("9.3", lambda w, s: w * s, 0),
     ("10.1", lambda s, d, q: s.masked_fill(~d, -torch.inf).softmax(1), 0),
     ("10.2", lambda s, d, w: s * (d == w), 0),
