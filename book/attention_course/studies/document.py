@@ -286,16 +286,7 @@ def settings() -> list[dict[str, Any]]:
             seed=range(3),
             **long,
         ),
-        *grid(
-            model="flat attention", learning_rate=0.06, steps=400, seed=range(3), **long
-        ),
-        *grid(
-            model="HN-ATT",
-            learning_rate=[0.01, 0.02, 0.04],
-            steps=250,
-            seed=range(3),
-            **long,
-        ),
+        *grid(model="HN-ATT", learning_rate=[0.02, 0.04], steps=250, seed=0, **long),
         *grid(model=ORDERED, distance=2, learning_rate=RATES, **short),
         *grid(model=pair, distance=4, learning_rate=0.02, **short),
     ]
