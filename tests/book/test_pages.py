@@ -137,7 +137,26 @@ def go_noting_shifts(page, address):
 def test_little_moves_while_a_page_loads(name, screen, visit):
     page = visit(f"{name}.html", screen, go_noting_shifts)
     page.evaluate(NEXT_FRAME)
-    assert page.evaluate("window.shifted") < 0.1
+    assert page.evaluate("window.shifted") < 0.02
+
+
+@pytest.mark.parametrize("name", ["glossary", "bibliography"])
+def test_a_face_that_comes_late_moves_nothing(name, arrive):
+    held = []
+
+    def go(page, address):
+        page.route("**/*.woff2", lambda route: held.append(route))
+        page.add_init_script(NOTE_SHIFTS)
+        page.goto(address, wait_until="commit")
+        page.wait_for_function(IS_PAINTED)
+
+    page = arrive(f"{name}.html", PHONE, go)
+    assert held
+    for route in held:
+        route.continue_()
+    page.evaluate("document.fonts.ready.then(() => true)")
+    page.evaluate(NEXT_FRAME)
+    assert page.evaluate("window.shifted") < 0.001
 
 
 def test_a_page_that_moves_is_noticed(visit):
