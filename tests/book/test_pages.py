@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from urllib.parse import urlsplit
 
 import lxml.html
 import pypdfium2
@@ -39,6 +40,7 @@ new PerformanceObserver(list => {
     for (const shift of list.getEntries()) window.shifted += shift.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
+SITE = "http://book.test"
 IS_PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length"
 # A frame is drawn, and what moved in it is noted.
 NEXT_FRAME = """() => new Promise(resume =>
@@ -126,10 +128,22 @@ def test_the_room_of_every_picture_is_known_before_it_comes(name, html):
         ), picture
 
 
+def answer(route):
+    """Send a file of the book, as from a server: on a disk faces may come late and move the text."""
+    file = urlsplit(route.request.url).path[1:]
+    route.fulfill(path=ROOT / "_build" / "html" / file)
+
+
 def go_noting_shifts(page, address):
-    """Go to a page and note what moves in it; its formulas are set after it is painted."""
+    """Go to a page on a server and note what moves in it; its formulas are set after it is painted."""
+    page.route(f"{SITE}/**", answer)
+    note_shifts(page, address)
+
+
+def note_shifts(page, address):
+    """The same, where the test has said what a server answers."""
     page.add_init_script(NOTE_SHIFTS)
-    page.goto(address)
+    page.goto(f"{SITE}/book/{address.rpartition('/')[2]}", wait_until="commit")
     page.wait_for_function(IS_PAINTED)
 
 
@@ -145,15 +159,14 @@ def test_a_face_that_comes_late_moves_nothing(name, arrive):
     held = []
 
     def go(page, address):
+        page.route(f"{SITE}/**", answer)
         page.route("**/*.woff2", lambda route: held.append(route))
-        page.add_init_script(NOTE_SHIFTS)
-        page.goto(address, wait_until="commit")
-        page.wait_for_function(IS_PAINTED)
+        note_shifts(page, address)
 
     page = arrive(f"{name}.html", PHONE, go)
     assert held
     for route in held:
-        route.continue_()
+        answer(route)
     page.evaluate("document.fonts.ready.then(() => true)")
     page.evaluate(NEXT_FRAME)
     assert page.evaluate("window.shifted") < 0.001
