@@ -92,6 +92,7 @@ from companion.attention.scores import (
     HiddenDot,
     ScaledDot,
 )
+from companion.attention.selection import BlockSelectionAttention
 from companion.attention.sliding_window import SinkAttention, SlidingWindowAttention
 from companion.attention.sparse import (
     AtrousAttention,
@@ -123,6 +124,7 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "Bilinear",
+    "BlockSelectionAttention",
     "CacheRotary",
     "Causal",
     "CausalAttention",

@@ -122,6 +122,12 @@ MECHANISMS = {
     "gated delta": Row(
         lambda: attention.GatedDeltaAttention(chunk=3), 11, 13, (SUM, *CAUSAL)
     ),
+    "block selection": Row(
+        lambda: attention.BlockSelectionAttention(2, 1, 2),
+        11,
+        11,
+        (SOFTMAX, SUM, PERMUTED),
+    ),
     "linear": Row(attention.LinearAttention, 11, 11),
     "linear, relu": Row(lambda: attention.LinearAttention(torch.relu), 11, 11),
 }
