@@ -22,6 +22,7 @@ EXPLAINED = {
     "label smoothing": "06_transformer",
     "FlexAttention": "07_sparse",
     "rotary": "12_modern",
+    "delta rule": "13_bounded_memory",
     "GQA": "12_modern",
     "KV cache": "12_modern",
     "attention sinks": "12_modern",

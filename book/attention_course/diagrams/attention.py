@@ -46,7 +46,7 @@ _STAGES: dict[str, tuple[str, dict[str, int]]] = {
             "Gumbel-softmax": 4,
             "softmax × Gaussian": 5,
             "attention over attention": 10,
-            "none: linear attention": 12,
+            "none: linear attention": 13,
         },
     ),
     "average": (

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from attention_course.diagrams.drawing import Drawing
+from attention_course.diagrams.drawing import Drawing, Role
 
 _PEOPLE, _CITIES = "AB", "ROL"  # Anna, Ben; Rome, Oslo, Lima
 #: Who, and where: the three statements of the opening.
@@ -47,7 +47,7 @@ def overwriting() -> Drawing:
         " Ben's row with a half. Where the new value replaces the old one, it ends with"
         " Lima alone.",
     )
-    places = (140, 256, 372)
+    places = (128, 236, 344)
     for x, line in zip(
         places,
         ("Anna is\nin Rome.", "Ben is\nin Oslo.", "Anna moves\nto Lima."),
@@ -55,15 +55,15 @@ def overwriting() -> Drawing:
     ):
         drawing.text(x, 24, line)
     rows = (
-        (100, "add", "two\ncities"),
-        (194, "forget\nhalf", "mostly\nLima"),
+        (100, "add", "Rome,\nLima"),
+        (194, "forget\nhalf", "mainly\nLima"),
         (288, "replace", "Lima"),
     )
     for y, name, answer in rows:
-        drawing.text(12, y, name, "value", anchor="start", bold=True)
+        drawing.text(8, y, name, "value", anchor="start", bold=True)
         _states(drawing, places, y, states(name.split()[0]))
-        drawing.text(450, y, answer, "query", bold=True)
-    drawing.text(450, 24, "Where is\nAnna?", "query")
+        drawing.text(436, y - 12, answer, "query", bold=True)
+    drawing.text(436, 24, "Where is\nAnna?", "query")
     return drawing
 
 
@@ -91,7 +91,7 @@ def _states(
     for grid, following in pairwise(grids):
         drawing.arrow(grid.right, (following.x - following.width / 2 - 20, y))
     last = grids[-1]
-    drawing.arrow((last.right[0], y - side / 2), (424, y - side / 2), role="query")
+    drawing.arrow((last.right[0], y - side / 2), (402, y - side / 2), role="query")
 
 
 def recurrence() -> Drawing:
@@ -170,13 +170,42 @@ def selection() -> Drawing:
     return drawing
 
 
-#: The attention of the first layers of some models: "F" full, "S" selected keys, "W" a
-#: window, "R" a recurrence whose state is a matrix.
+#: The attention of the layers of some models, a pattern that repeats: "S" a state of fixed
+#: size, "F" a cache that is read as a whole, "T" a cache of which some tokens are selected.
 PATTERNS = {
-    "MiniMax-Text-01": "RRRRRRRF",
-    "Qwen3-Next": "RRRF",
-    "Kimi Linear": "RRRF",
-    "gpt-oss": "WF",
-    "DeepSeek-V3.2": "S",
+    "MiniMax-Text-01": "SSSSSSSF",
+    "Qwen3-Next": "SSSF",
+    "Kimi Linear": "SSSF",
     "MiniMax-M2": "F",
+    "DeepSeek-V3.2": "T",
 }
+
+
+def hybrids() -> Drawing:
+    """The first eight layers of some models, by what they keep and read."""
+    drawing = Drawing(
+        218,
+        "The first eight layers of five models, from left to right. MiniMax-Text-01 has"
+        " seven with a state and then one with softmax over the whole cache. Qwen3-Next"
+        " and Kimi Linear have three with a state and then one with softmax, twice."
+        " MiniMax-M2 has softmax in all. DeepSeek-V3.2 selects in all.",
+    )
+    looks: dict[str, tuple[str, Role]] = {
+        "S": ("S", "value"),
+        "F": ("", "query"),
+        "T": ("top", "key"),
+    }
+    for row, (name, pattern) in enumerate(PATTERNS.items()):
+        y = 22 + 34 * row
+        drawing.text(8, y, name, anchor="start")
+        for layer in range(8):
+            text, role = looks[pattern[layer % len(pattern)]]
+            drawing.box(166 + 40 * layer, y, 34, 24, text or "all", role)
+    y = 200
+    for x, text, role in (
+        (8, "S: state of fixed size", "value"),
+        (196, "all: whole cache", "query"),
+        (340, "top: chosen part", "key"),
+    ):
+        drawing.text(x, y, text, role, anchor="start")
+    return drawing

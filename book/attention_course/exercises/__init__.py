@@ -4,6 +4,7 @@ from attention_course.exercises import (
     attention,
     attention_over_attention,
     bahdanau,
+    bounded_memory,
     convs2s,
     hard,
     hierarchical,
@@ -29,6 +30,7 @@ _EXERCISES = {
     **hierarchical.EXERCISES,
     **attention_over_attention.EXERCISES,
     **modern.EXERCISES,
+    **bounded_memory.EXERCISES,
 }
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 from attention_course.exercises import _EXERCISES, check
 from attention_course.exercises.exercise import _equal
 from companion.attention import masked_softmax
+from companion.attention.delta import recurrent_delta_rule
 
 KNOWN = [
     (number, words, function)
@@ -276,6 +277,18 @@ def even_sinusoids(positions, size):
     return encoding
 
 
+def sums_gated_linear(query, key, value, gate):
+    left = gate.log().cumsum(1)  # (b, n, d)
+    kept = (left[:, :, None] - left[:, None]).exp()  # (b, i, j, d)
+    weights = torch.einsum("bid,bijd,bjd->bij", query, kept, key).tril()
+    return weights @ value
+
+
+def delta_of_unit_values(query, key, beta):
+    value = torch.eye(key.shape[1], dtype=key.dtype).expand(len(key), -1, -1)
+    return recurrent_delta_rule(query, key, value, beta)[0]
+
+
 RIGHT = {
     "1.1": loops_reverse,
     "1.2": loss_log_prob,
@@ -320,6 +333,8 @@ RIGHT = {
     "12.1": turned_as_complex_numbers,
     "12.2": lambda k, share: torch.stack([k] * share, 2).flatten(1, 2),
     "12.3": recurrent_linear,
+    "13.1": sums_gated_linear,
+    "13.2": delta_of_unit_values,
 }
 
 
@@ -338,6 +353,16 @@ def in_place_linear(query, key, value):
         state += k[:, :, None] * v[:, None]
         total += k
         rows.append((q[:, None] @ state).squeeze(1) / (q * total).sum(-1, keepdim=True))
+    return torch.stack(rows, 1)
+
+
+def in_place_gated(query, key, value, gate):
+    state = torch.zeros(2, 3, 5, dtype=value.dtype)
+    rows = []
+    for q, k, v, g in zip(*(x.unbind(1) for x in (query, key, value, gate)), strict=True):
+        state *= g[..., None]
+        state += k[:, :, None] * v[:, None]
+        rows.append((q[:, None] @ state).squeeze(1))
     return torch.stack(rows, 1)
 
 
@@ -381,6 +406,7 @@ HINTED = [
     ("12.1", lambda x, p, base: p * base ** torch.arange(5), 0),
     ("12.2", lambda k, s: k[:, :, None].expand(-1, -1, s, -1, -1).view(2, 6, 5, 7), 0),
     ("12.3", in_place_linear, 0),
+    ("13.1", in_place_gated, 0),
 ]
 
 
