@@ -52,6 +52,9 @@ MODELS = (
     ("delta", 16),
 )
 
+#: Models that are trained at the learning rate 0.01 alone.
+CONTROLS = (("softmax", 16), ("delta", 16))
+
 
 def build(attention: str, heads: int, seed: int = 0) -> LookupModel:
     """An untrained model; the number of heads changes no parameter but the delta rule's gates.
@@ -96,4 +99,5 @@ def settings() -> list[dict[str, Any]]:
         {"attention": attention, "heads": heads, **rest}
         for rest in grid(steps=600, learning_rate=[0.01, 0.005], seed=range(3))
         for attention, heads in MODELS
+        if rest["learning_rate"] == 0.01 or (attention, heads) not in CONTROLS
     ]

@@ -5,7 +5,9 @@ from tests.course.diagrams.test_drawing import elements, texts
 
 
 def test_the_three_memories_hold_what_the_picture_says():
-    ends = {name: bounded_memory.states(name)[-1] for name in ("add", "forget", "replace")}
+    ends = {
+        name: bounded_memory.states(name)[-1] for name in ("add", "forget", "replace")
+    }
     assert ends["add"].tolist() == [[1, 0, 1], [0, 1, 0]]
     assert ends["forget"].tolist() == [[0.25, 0, 1], [0, 0.5, 0]]
     assert ends["replace"].tolist() == [[0, 0, 1], [0, 1, 0]]

@@ -359,7 +359,9 @@ def in_place_linear(query, key, value):
 def in_place_gated(query, key, value, gate):
     state = torch.zeros(2, 3, 5, dtype=value.dtype)
     rows = []
-    for q, k, v, g in zip(*(x.unbind(1) for x in (query, key, value, gate)), strict=True):
+    for q, k, v, g in zip(
+        *(x.unbind(1) for x in (query, key, value, gate)), strict=True
+    ):
         state *= g[..., None]
         state += k[:, :, None] * v[:, None]
         rows.append((q[:, None] @ state).squeeze(1))

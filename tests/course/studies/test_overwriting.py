@@ -33,5 +33,7 @@ def test_a_write_gate_is_the_delta_rule_without_what_it_takes_away():
     gate, delta = overwriting.build("write gate"), overwriting.build("delta")
     once = overwriting.overwritten(2, 1, 0)
     for place, same in ((1, True), (2, False)):  # the second statement is of one city
-        outputs = [m(once.city[:, :place], once.digit[:, :place]) for m in (gate, delta)]
+        outputs = [
+            m(once.city[:, :place], once.digit[:, :place]) for m in (gate, delta)
+        ]
         assert outputs[0].allclose(outputs[1], atol=1e-5) is same
