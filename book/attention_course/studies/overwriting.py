@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.lookups import (
@@ -85,7 +85,7 @@ def measure(model: str, steps: int, learning_rate: float, seed: int) -> dict[str
     built = build(model, seed)
     validation = overwritten(125, max(FACTS), seed=1)
 
-    def evaluate(model: LookupModel) -> Record:
+    def evaluate(model: nn.Module) -> Record:
         return {"accuracy": answered(model, validation)}
 
     batches = LookupBatches(seed, max(FACTS), overwritten)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from attention_course.studies.recording import check_choice, grid
 from attention_course.tasks.lookups import (
@@ -81,7 +82,7 @@ def measure(
     model = build(attention, heads, seed)
     validation = lookups(125, max(PAIRS), seed=1)
 
-    def evaluate(model: LookupModel) -> Record:
+    def evaluate(model: nn.Module) -> Record:
         return {"accuracy": answered(model, validation)}
 
     batches = LookupBatches(seed, max(PAIRS))

@@ -35,7 +35,8 @@ def test_a_question_never_depends_on_another():
 def test_every_model_is_recorded_with_every_seed():
     for attention, heads in recall.MODELS:
         runs = recorded("recall", attention=attention, heads=heads)
-        assert {run["seed"] for run in runs} == {0, 1, 2}
+        seeds = {run["seed"] for run in runs}
+        assert seeds == {0, 1, 2} or (attention, heads) in recall.CONTROLS
         for run in runs:
             assert len(run["test"]) == len(recall.PAIRS)
             assert len(run["validation"]) == run["steps"] / 50
