@@ -71,9 +71,9 @@ def _delta_weights(query: Tensor, key: Tensor, beta: Tensor, offset: int = 0) ->
 
 DELTA_WEIGHTS = Exercise(
     inputs={
-        "query": normal(2, 6, 4, seed=135),
-        "key": torch.nn.functional.normalize(normal(2, 6, 4, seed=136), dim=-1),
-        "beta": normal(2, 6, seed=137).sigmoid(),
+        "query": normal(2, 7, 5, seed=135),
+        "key": torch.nn.functional.normalize(normal(2, 7, 5, seed=136), dim=-1),
+        "beta": normal(2, 7, seed=137).sigmoid(),
     },
     solution=_delta_weights,
     mistakes={
