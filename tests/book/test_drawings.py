@@ -155,11 +155,11 @@ def test_a_tap_enlarges_a_picture_where_it_is_tapped_and_another_closes_it(
 
 
 def test_the_keyboard_enlarges_a_picture_and_returns_to_it(chapter):
-    opener = chapter.get_by_role("button", name="Enlarge Figure 6.2", exact=True)
+    opener = chapter.get_by_role("button", name="Enlarge Figure 6.6", exact=True)
     opener.focus()
     chapter.keyboard.press("Enter")
     enlarged = chapter.locator(ENLARGED)
-    assert enlarged.get_attribute("aria-label") == "Figure 6.2"
+    assert enlarged.get_attribute("aria-label") == "Figure 6.6"
     assert enlarged.locator("svg.plot").count() == 1
     assert not axe_violations(chapter)
     assert chapter.evaluate(FOCUSED) == "Close"
