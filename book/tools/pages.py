@@ -52,6 +52,7 @@ window.MathJax = {{options: {{
 </body>
 </html>
 """
+SET = "() => MathJax.startup.promise.then(() => document.fonts.ready).then(() => true)"
 
 
 class Page(NamedTuple):
@@ -191,15 +192,19 @@ def cover(book: Book) -> str:
 
 @contextmanager
 def opened(book: Book, style: str, body: str) -> Iterator[Screen]:
-    """A page with this style sheet and body, its formulas set by the book's own MathJax."""
-    mathjax = (book.html / "_static" / "mathjax" / "tex-chtml.js").resolve().as_uri()
+    """A page with this style sheet and body, in the book's faces, its formulas set by its own MathJax."""
+    static = (book.html / "_static").resolve()
+    mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
+    faces = (static / "type.css").read_text("utf-8").split("/* The icons")[0]
+    style = faces.replace("optional", "block") + style
     with TemporaryDirectory() as folder, launched() as browser:
         path = Path(folder, "document.html")
+        Path(folder, "fonts").symlink_to(static / "fonts")
         title = escape(book.title)
         written = DOCUMENT.format(title=title, style=style, mathjax=mathjax, body=body)
         path.write_text(written, "utf-8")
         page = browser.new_page(offline=True)
         page.set_default_timeout(300_000)
         page.goto(path.as_uri())
-        page.evaluate("() => MathJax.startup.promise.then(() => true)")
+        page.evaluate(SET)
         yield page

@@ -195,6 +195,16 @@ def test_the_contents_of_the_pdf_have_the_right_numbers(printed):
             assert printed.sheets[mark.sheet].startswith(over_and_under_its_head)
 
 
+def test_the_pdf_has_the_faces_of_the_book(pdf):
+    faces = {
+        str(face.get("/BaseFont"))
+        for sheet in pdf.pages
+        for face in sheet.Resources.get("/Font", {}).values()
+    }
+    for name in ("BookSerif-Regular", "BookSans-Regular", "BookCode-Regular"):
+        assert any(face.endswith(f"+{name}") for face in faces)
+
+
 def test_the_pdf_has_each_formula_set_and_each_number(printed, html):
     text = " ".join(printed.sheets)
     assert not RAW.findall(text)
