@@ -3,8 +3,6 @@
 from itertools import pairwise
 from math import cos, pi, sin
 
-import torch
-
 from attention_course.diagrams.drawing import Drawing, Rectangle, Role
 from companion.attention import masks
 from companion.attention.linear_bias import alibi_slopes
@@ -59,7 +57,7 @@ def layers() -> Drawing:
         residuals=((1, 4), (5, 7)),
     )
     drawing.text(8, 454, "2  rotary positions, ALiBi", "key", anchor="start")
-    drawing.text(8, 474, "3–6  cache, sinks, linear, flash", "query", anchor="start")
+    drawing.text(8, 474, "3–6  cache, sinks, gates, flash", "query", anchor="start")
     drawing.text(300, 454, "7  norms and gates", "value", anchor="start")
     return drawing
 
@@ -217,39 +215,6 @@ def windows() -> Drawing:
         drawing.text(x, 18, name, bold=True)
         drawing.outline(Rectangle(x, matrix.bottom[1] - 5.5, matrix.width, 11), "query")
         drawing.text(x, 196, f"{sum(allowed[-1])} keys", "query")
-    return drawing
-
-
-def recurrence() -> Drawing:
-    """Linear attention as a recurrent network whose state is a matrix.
-
-    Source: Katharopoulos et al. 2020, section 3.4; equation (12.9) of the chapter.
-    """
-    drawing = Drawing(
-        300,
-        "A chain of matrices S from left to right. At each position the product of the"
-        " key's features and the value is added to the matrix, and the query's features"
-        " multiply it from the left to give the context. The size of the matrix does not"
-        " change.",
-    )
-    shades = torch.rand(4, 4, 4, generator=torch.Generator().manual_seed(2))
-    states = shades.cumsum(0) / torch.arange(1, 5)[:, None, None]
-    x = [62, 180, 298, 416]
-    grids = [
-        drawing.grid(place, 150, state.tolist(), "value", side=15)
-        for place, state in zip(x, states, strict=True)
-    ]
-    for grid, following in pairwise(grids):
-        drawing.arrow(grid.right, following.left)
-        drawing.text((grid.x + following.x) / 2, 138, "+", bold=True)
-    for number, grid in enumerate(grids, start=1):
-        drawing.text(grid.x, 104, f"*S*_{number}", "value")
-        box = drawing.box(grid.x, 240, 86, 30, f"φ(*k*_{number}) *v*_{number}^⊤", "key")
-        drawing.arrow(box.top, grid.bottom, role="key")
-        context = drawing.box(grid.x, 36, 44, 28, f"*c*_{number}", "value")
-        drawing.arrow((grid.x, 92), context.bottom, role="query")
-        drawing.text(grid.x + 8, 71, f"φ(*q*_{number})", "query", anchor="start")
-    drawing.text(240, 284, "one matrix, however long the text", "muted")
     return drawing
 
 

@@ -63,17 +63,6 @@ def test_keys_of_the_last_query_are_counted_as_they_are_drawn():
     assert len(shaded) == 78 + (10 + 4 * 8 - 0) + (10 + 4 * 8) + 2 * 7 + 1
 
 
-def test_every_state_is_of_one_size():
-    sides = [
-        rect
-        for rect in elements(modern.recurrence(), "rect")
-        if rect.get("width") == "15"
-    ]
-    assert len({rect.get("height") for rect in sides}) == 1
-    places = {rect.get("x") for rect in sides}
-    assert len(places) == 4 * 4
-
-
 def test_one_tile_is_read_at_a_time():
     drawing = modern.streaming()
     wide = [

@@ -248,23 +248,21 @@ def loops_answer_loss(weights, document, answer):
     return -sum(probability.log() for probability in found) / len(found)
 
 
-def turned_as_complex_numbers(x, position, base):
-    exponent = -torch.arange(5, dtype=x.dtype) / 5
-    angle = position.to(x.dtype)[:, None] * base**exponent
-    turned = torch.view_as_complex(x.contiguous()) * torch.polar(
-        torch.ones_like(angle), angle
-    )
-    return torch.view_as_real(turned)
+def loops_cached(lengths, layers, every, window, numbers):
+    found = []
+    for length in lengths.tolist():
+        kept = (
+            length if layer % every == 0 else min(length, window)
+            for layer in range(1, layers + 1)
+        )
+        found.append(sum(kept) * numbers)
+    return torch.tensor(found)
 
 
-def recurrent_linear(query, key, value):
-    state = torch.zeros(2, 3, 5, dtype=value.dtype)
-    total, rows = torch.zeros(2, 3, dtype=value.dtype), []
-    for q, k, v in zip(query.unbind(1), key.unbind(1), value.unbind(1), strict=True):
-        state = state + k[:, :, None] * v[:, None]
-        total = total + k
-        rows.append((q[:, None] @ state).squeeze(1) / (q * total).sum(-1, keepdim=True))
-    return torch.stack(rows, 1)
+def merged_sink(scores, sink):
+    """A softmax, of which a sigmoid leaves the part beside the sink."""
+    rest = (scores.logsumexp(-1) - sink[:, None]).sigmoid()
+    return scores.softmax(-1) * rest[..., None]
 
 
 def even_sinusoids(positions, size):
@@ -330,9 +328,8 @@ RIGHT = {
     "11.1": glu_gated,
     "11.2": loops_step,
     "11.3": lambda v, g: torch._weight_norm(v, g[:, None, None], 0),
-    "12.1": turned_as_complex_numbers,
-    "12.2": lambda k, share: torch.stack([k] * share, 2).flatten(1, 2),
-    "12.3": recurrent_linear,
+    "12.1": loops_cached,
+    "12.2": merged_sink,
     "13.1": sums_gated_linear,
     "13.2": delta_of_unit_values,
 }
@@ -344,16 +341,6 @@ def test_an_independent_answer_is_right(number):
 
 
 # A hint follows the message of PyTorch, whose words differ from version to version
-
-
-def in_place_linear(query, key, value):
-    state = torch.zeros(2, 3, 5, dtype=value.dtype)
-    total, rows = torch.zeros(2, 3, dtype=value.dtype), []
-    for q, k, v in zip(query.unbind(1), key.unbind(1), value.unbind(1), strict=True):
-        state += k[:, :, None] * v[:, None]
-        total += k
-        rows.append((q[:, None] @ state).squeeze(1) / (q * total).sum(-1, keepdim=True))
-    return torch.stack(rows, 1)
 
 
 def in_place_gated(query, key, value, gate):
@@ -405,9 +392,7 @@ HINTED = [
     ("11.1", lambda x, *others: glu_gated(x.mT, *others), 0),
     ("11.2", lambda h, g, z, e, W, b, m: ((h + g) @ z.mT).masked_fill(m, 0), 0),
     ("11.3", lambda v, g: v * g / v.norm(), 0),
-    ("12.1", lambda x, p, base: p * base ** torch.arange(5), 0),
-    ("12.2", lambda k, s: k[:, :, None].expand(-1, -1, s, -1, -1).view(2, 6, 5, 7), 0),
-    ("12.3", in_place_linear, 0),
+    ("12.2", lambda scores, sink: scores.exp() / (sink.exp() + scores.exp()), 0),
     ("13.1", in_place_gated, 0),
 ]
 
