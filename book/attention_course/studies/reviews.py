@@ -105,7 +105,7 @@ def effects(found: Sequence[Read]) -> dict[str, Any]:
     for one in found:
         change = (one.without - one.positive).abs()
         turned = ((one.without > 0.5) != (one.positive > 0.5)).float()
-        chosen = {
+        chosen: dict[str, Any] = {
             "most": one.sentences.argmax(),
             "least": one.sentences.argmin(),
             "any": slice(None),
