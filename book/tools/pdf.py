@@ -49,7 +49,19 @@ def finish(printed: bytes, book: Book, path: Path) -> None:
         with pdf.open_metadata(set_pikepdf_as_editor=False) as metadata:
             metadata["dc:title"] = book.title
             metadata["dc:creator"] = [book.author]
+        for mark in pdf.objects:
+            if (
+                isinstance(mark, pikepdf.Dictionary)
+                and {"/Title", "/Parent"} <= mark.keys()
+            ):
+                mark.Title = once(str(mark.Title))
         pdf.save(path, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+
+
+def once(title: str) -> str:
+    """The title of a bookmark, which Chromium writes twice where it moved a heading to the next sheet."""
+    half = title[: len(title) // 2]
+    return half if title == half * 2 else title
 
 
 def anchor(name: str, fragment: str) -> str:

@@ -182,6 +182,9 @@ def test_the_pdf_has_a_bookmark_for_each_page_of_the_book_and_for_its_sections(
     exercises = [mark for mark in printed.marks if EXERCISES.fullmatch(mark.title)]
     assert len(exercises) == sum(name[0].isdigit() for name in names_of_pages())
     assert all(
+        mark.title[: len(mark.title) // 2] * 2 != mark.title for mark in printed.marks
+    )
+    assert all(
         mark.level == 1 and mark.title in printed.sheets[mark.sheet]
         for mark in exercises
     )
