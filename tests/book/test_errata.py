@@ -112,7 +112,7 @@ def test_formulas_are_found_by_what_readers_see(typed, tex, page, html):
 def test_the_contents_name_the_sections_that_are_shown_and_no_others(page):
     page.set_viewport_size({"width": 1280, "height": 800})
     entries = page.locator(".page-toc li")
-    assert entries.count() == 12
+    assert entries.count() == 13
     page.get_by_label("Words").fill("maxout layer")
     headings = [one for one in page.locator("article h2").all() if one.is_visible()]
     names = [one.text_content().removesuffix("#") for one in headings]
