@@ -13,7 +13,7 @@ The facts depend on the installed Babel: version 2.18 contains CLDR 47.
 import random
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from itertools import product
 from typing import NamedTuple
@@ -148,101 +148,6 @@ def questions(
     ]
 
 
-def widespread(known: Sequence[Fact], count: int) -> list[Fact]:
-    """The facts about the languages that are spoken in the most territories.
-
-    Languages whose name has more than one word, in English or in French, are left out.
-
-    Example:
-        >>> sorted({fact.language for fact in widespread(facts(), 4)})
-        ['ar', 'en', 'es', 'fr']
-    """
-    spoken = defaultdict[str, set[str]](set)
-    for fact in known:
-        if _has_one_word(fact.language):
-            spoken[fact.language].add(fact.territory)
-    if len(spoken) < count:
-        raise ValueError(f"there are {len(spoken)} languages, not {count}")
-    chosen = sorted(spoken, key=lambda code: (-len(spoken[code]), code))[:count]
-    return [fact for fact in known if fact.language in chosen]
-
-
-def lists(
-    about: Sequence[Fact], lengths: Sequence[int], count: int, seed: int
-) -> list[Question]:
-    """Documents on the languages of four territories, and questions that list languages.
-
-    Each of the four territories speaks another language. The question asks where one of
-    several languages is spoken. Exactly one of them is spoken in one of the territories;
-    which word of the question decides can only be found by reading the document. All
-    languages are equally likely to be asked about. Each marker occurs once.
-
-    Args:
-        about: the facts, whose languages have names of one word and are spoken in at
-            least four territories each, as those of :func:`widespread`.
-        lengths: the numbers of languages that a question may list, all equally likely.
-
-    Example:
-        >>> (asked,) = lists(widespread(facts(), 8), [3], count=1, seed=0)
-        >>> len(asked.question)
-        9
-    """
-    spoken = defaultdict[str, list[Fact]](list)
-    for fact in about:
-        spoken[fact.language].append(fact)
-    needed = len(MARKERS) + max(lengths) - 1
-    if len(spoken) < needed or min(lengths) < 1:
-        raise ValueError(
-            f"lists of {min(lengths)} to {max(lengths)} languages need at least one "
-            f"language each, and {needed} in all, but there are {len(spoken)}"
-        )
-    for code, found in spoken.items():
-        if not _has_one_word(code):
-            raise ValueError(f"the name of the language {code} has more than one word")
-        if len({fact.territory for fact in found}) < len(MARKERS):
-            raise ValueError(
-                f"the language {code} is spoken in fewer than {len(MARKERS)} of the "
-                f"territories"
-            )
-    generator = random.Random(seed)
-    return [_list(spoken, generator.choice(lengths), generator) for _ in range(count)]
-
-
-def _list(
-    spoken: Mapping[str, Sequence[Fact]], length: int, generator: random.Random
-) -> Question:
-    """One question that lists so many languages; the first fact is the answer."""
-    number = len(MARKERS)
-    while True:
-        languages = generator.sample(sorted(spoken), number + length - 1)
-        corners = [generator.choice(spoken[code]) for code in languages[:number]]
-        if _different(corners):
-            break
-    described = dict(zip(generator.sample(MARKERS, number), corners, strict=True))
-    sentences = [
-        generator.choice(_STATEMENTS[1])
-        .format(marker=marker, name=_language(_ENGLISH, fact.language)[0])
-        .split()
-        for marker, fact in described.items()
-    ]
-    document = [
-        word
-        for sentence in generator.sample(sentences, number)
-        for word in (*sentence, ".")
-    ]
-    asked = [languages[0], *languages[number:]]
-    names = [_language(_FRENCH, code)[0] for code in generator.sample(asked, length)]
-    words = [*names[:-1], "ou", names[-1]] if length > 1 else names
-    territories = tuple(described[marker].territory for marker in MARKERS)
-    return Question(
-        tuple(document),
-        (BLANK, ":", "on", "y", "parle", *words),
-        next(iter(described)),
-        MARKERS,
-        territories,
-    )
-
-
 # The candidates for each of the three other corners of a square.
 _Square = tuple[list[Fact], ...]
 
@@ -316,16 +221,6 @@ def _clauses(
     ]
     first, second = generator.sample(clauses, 2)
     return (*first.split(), conjunction, *second.split())
-
-
-def _has_one_word(language: str) -> bool:
-    """Whether its name is one word, in English and in French."""
-    return all(len(_language(locale, language)) == 1 for locale in (_ENGLISH, _FRENCH))
-
-
-def _language(locale: Locale, language: str) -> list[str]:
-    """The words of a language's name in lower case."""
-    return _words(locale.languages[language])
 
 
 def _names(locale: Locale, currency: str, language: str) -> list[list[str]]:

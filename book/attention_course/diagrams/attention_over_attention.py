@@ -1,11 +1,12 @@
 """The drawings of chapter 10: readers that point to a word of a document."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import NamedTuple
 
 import torch
 
-from attention_course.diagrams.drawing import Drawing, Rectangle
+from attention_course.diagrams.drawing import Drawing, Rectangle, Role
 from companion.attention.attention_over_attention import (
     attention_over_attention,
     two_way_attention,
@@ -21,6 +22,7 @@ _SUMMARY_SCORES = ((2,), (1,), (2,), (2,), (0,))
 _SIDE = 32  # of a square of a matrix
 _THICKNESS = 40  # of the line of a weight of 1
 _BAR = 260  # the height of the bar of a weight of 1
+_FLOW = 60  # the thickness of the curve of a weight of 1 in a question
 
 
 class _Example(NamedTuple):
@@ -40,6 +42,72 @@ def _example() -> _Example:
     return _Example(
         alpha.mT.tolist(), scores.softmax(-1).tolist(), beta.tolist(), weights.tolist()
     )
+
+
+def question(
+    descriptions: Sequence[Sequence[str]],
+    sentences: Sequence[Sequence[str]],
+    beta: Sequence[float],
+    attended: Sequence[Sequence[float]],
+    described: int,
+) -> Drawing:
+    """Which of some descriptions a question is about: the weight of each of its words.
+
+    Args:
+        descriptions: the words of each description in the document.
+        sentences: the words of each sentence of the question.
+        beta: the weight of each word of the question.
+        attended: for each of these words, its attention to each of the descriptions.
+        described: the number of the right description.
+    """
+    words = [word for sentence in sentences for word in sentence]
+    numbers = range(len(descriptions))
+    found = [
+        sum(b * row[k] for b, row in zip(beta, attended, strict=True)) for k in numbers
+    ]
+    even = [sum(row[k] for row in attended) / len(words) for k in numbers]
+    top, pitch = 62, 18
+    height = top + pitch * (len(words) + len(sentences) - 1)
+    parts = "; ".join(
+        f"“{' '.join(text)}”, {probability:.2f} instead of {evenly:.2f}"
+        for text, probability, evenly in zip(descriptions, found, even, strict=True)
+    )
+    drawing = Drawing(
+        height + 8,
+        f"A question of {len(sentences)} French sentences, one word below the other,"
+        f" “{' '.join(words)}”, and {len(descriptions)} English descriptions. From each"
+        " word a curve leads to each description that it attends to, as thick as the"
+        " product of the word's weight β and its attention. The probability of each"
+        f" description, with β instead of equal weights: {parts}. The right one is number"
+        f" {described + 1}.",
+    )
+    drawing.text(104, 18, "the question", "query", "end", bold=True)
+    drawing.text(104, 38, "its words", "muted", "end")
+    drawing.text(270, 18, "the descriptions", "key", "start", bold=True)
+    drawing.text(270, 38, "with *β* (with equal weights)", "muted", "start")
+    step = (height - top) / len(descriptions)
+    places = [top + (k + 0.5) * step for k in numbers]
+    ends = [y - _FLOW * p / 2 for y, p in zip(places, found, strict=True)]
+    heights = [
+        top + pitch * (row + number + 0.5)
+        for row, number in enumerate(
+            number for number, sentence in enumerate(sentences) for _ in sentence
+        )
+    ]
+    for word, y, weight, row in zip(words, heights, beta, attended, strict=True):
+        drawing.text(104, y, word, "query", "end")
+        for k in numbers:
+            width = _FLOW * weight * row[k]
+            if width >= 0.25:
+                role: Role = "key" if k == described else "muted"
+                end = (262, ends[k] + width / 2)
+                drawing.flow((110, y), end, role, width, horizontal=True)
+            ends[k] += width  # side by side, so that the widths add up
+    for k, text in enumerate(descriptions):
+        lines = [*wrap(" ".join(text), 28), f"{found[k]:.2f} ({even[k]:.2f})"]
+        role = "key" if k == described else "ink"
+        drawing.text(270, places[k], "\n".join(lines), role, "start")
+    return drawing
 
 
 def architecture() -> Drawing:

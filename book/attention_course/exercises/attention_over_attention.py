@@ -1,199 +1,152 @@
-"""The exercises of chapter 10: attention over attention, pointer sum and its loss."""
+"""The exercises of chapter 10: its probability in logarithms, how β learns, another second attention."""
+
+from math import log
 
 import torch
 from torch import Tensor
 
-from attention_course.exercises.exercise import Exercise, Inputs, normal
-from companion.attention.attention_over_attention import (
-    attention_over_attention,
-    pointer_sum,
-)
+from attention_course.exercises.exercise import Exercise, normal
 from companion.attention.base import masked_softmax
-from companion.attention.pooling import mean_pooling
 
 
-def _matrix() -> Inputs:
+def _log_answer(scores: Tensor, answer: Tensor) -> Tensor:
+    alpha = scores.log_softmax(0)
+    beta = scores.log_softmax(1).logsumexp(0) - log(len(scores))
+    return (alpha + beta)[answer].flatten().logsumexp(0)
+
+
+def _direct(scores: Tensor, answer: Tensor) -> Tensor:
+    return (scores.softmax(0) @ scores.softmax(1).mean(0))[answer].sum().log()
+
+
+def _distant() -> Tensor:
+    """Scores whose softmaxes round the answer's weights to 0, in 64 bits, too."""
+    scores = normal(7, 5, seed=101)
+    scores[torch.tensor([1, 4])] -= 1000
+    return scores
+
+
+_ANSWER = torch.tensor([False, True, False, False, True, False, False])
+LOG_ANSWER = Exercise(
+    inputs={"scores": _distant(), "answer": _ANSWER},
+    solution=_log_answer,
+    mistakes={
+        "The probability is rounded to 0 before its logarithm: use log_softmax and logsumexp.": _direct,
+        "The probability is rounded to 0, and a floor hides it: use log_softmax and logsumexp.": (
+            lambda M, a: (
+                (M.softmax(0) @ M.softmax(1).mean(0))[a]
+                .sum()
+                .clamp_min(torch.finfo(M.dtype).tiny)
+                .log()
+            )
+        ),
+        "β is a mean over the document's words: subtract the logarithm of their number.": lambda M, a: (
+            _log_answer(M, a) + log(len(M))
+        ),
+        "The logarithms of the positions are added: their probabilities are, so take logsumexp over them.": (
+            lambda M, a: (
+                (M.log_softmax(0) + M.log_softmax(1).logsumexp(0) - log(len(M)))
+                .logsumexp(1)[a]
+                .sum()
+            )
+        ),
+        "The mean of log β(i) is not the log of their mean: take logsumexp over the document's words.": (
+            lambda M, a: (
+                (M.log_softmax(0) + M.log_softmax(1).mean(0))[a].flatten().logsumexp(0)
+            )
+        ),
+        "Both softmaxes run over the question: α runs over the document's words, axis 0.": lambda M, a: (
+            (M.log_softmax(1) + M.log_softmax(1).logsumexp(0) - log(len(M)))[a]
+            .flatten()
+            .logsumexp(0)
+        ),
+        "This is −log P: return log P.": lambda M, a: -_log_answer(M, a),
+    },
+    hints={
+        "must match": "α has the shape (n, m), and β (m,): one of its entries for each column."
+    },
+)
+
+
+def _beta_gradient(scores: Tensor, answer: Tensor) -> Tensor:
+    alpha, rows = scores.softmax(0), scores.softmax(1)
+    found = alpha[answer].sum(0)  # (m,), P_t(a)
+    probability = rows.mean(0) @ found
+    average = (rows @ found)[:, None]
+    return rows * (found - average) / (len(scores) * probability)
+
+
+BETA_GRADIENT = Exercise(
+    inputs={"scores": 2 * normal(7, 5, seed=102), "answer": _ANSWER},
+    solution=_beta_gradient,
+    mistakes={
+        "The sign is wrong: return −∂L/∂M, positive where a score should rise.": lambda M, a: (
+            -_beta_gradient(M, a)
+        ),
+        "Each row is one of n in a mean: divide by the number of the document's words.": lambda M, a: (
+            len(M) * _beta_gradient(M, a)
+        ),
+        "This is the derivative of P: that of log P is divided by P.": lambda M, a: (
+            _beta_gradient(M, a) * (M.softmax(1).mean(0) @ M.softmax(0)[a].sum(0))
+        ),
+        "The row's average is missing: what a word gains, the other words of its row lose.": lambda M, a: (
+            M.softmax(1)
+            * M.softmax(0)[a].sum(0)
+            / (len(M) * (M.softmax(1).mean(0) @ M.softmax(0)[a].sum(0)))
+        ),
+        "The average is P(a), the one of all rows: each row has its own, under its β(i).": lambda M, a: (
+            M.softmax(1)
+            * (M.softmax(0)[a].sum(0) - M.softmax(1).mean(0) @ M.softmax(0)[a].sum(0))
+            / (len(M) * (M.softmax(1).mean(0) @ M.softmax(0)[a].sum(0)))
+        ),
+    },
+    hints={"must match": "P_t(a) has one entry for each word of the question, (m,)."},
+)
+
+
+def _masks() -> tuple[Tensor, Tensor]:
     """Documents of 7, 4 and 6 words, questions of 5, 3 and 2."""
     document = torch.arange(7) < torch.tensor([[7], [4], [6]])
-    question = torch.arange(5) < torch.tensor([[5], [3], [2]])
-    return {
-        "scores": 2 * normal(3, 7, 5, seed=101),
-        "document": document,
-        "question": question,
-    }
+    return document, torch.arange(5) < torch.tensor([[5], [3], [2]])
 
 
-def _alpha(scores: Tensor, document: Tensor) -> Tensor:
-    return masked_softmax(scores.mT, document[:, None])
+def _strongest(scores: Tensor, document: Tensor, question: Tensor) -> Tensor:
+    best = scores.masked_fill(~question[:, None], -torch.inf).amax(2)  # (b, n)
+    return masked_softmax(best, document)
 
 
-def _beta(scores: Tensor, question: Tensor) -> Tensor:
-    return masked_softmax(scores, question[:, None])
-
-
-def _average(alpha: Tensor, beta: Tensor) -> Tensor:
-    return (beta[:, None] @ alpha)[:, 0]
-
-
-def _over_document(scores: Tensor, document: Tensor, question: Tensor) -> Tensor:
-    """β from a softmax over the document, instead of the one over the question."""
-    beta = _alpha(scores, document).mT * question[:, None]
-    return _average(_alpha(scores, document), mean_pooling(beta, document))
-
-
-def _averaged_over_all(scores: Tensor, document: Tensor, question: Tensor) -> Tensor:
-    masked = _beta(scores, question) * document[..., None]
-    return _average(_alpha(scores, document), masked.mean(1))
-
-
-def _with_padding(scores: Tensor, document: Tensor, question: Tensor) -> Tensor:
-    return _average(_alpha(scores, document), _beta(scores, question).mean(1))
-
-
-def _without_masks(scores: Tensor, document: Tensor, question: Tensor) -> Tensor:
-    return _average(scores.softmax(1).mT, scores.softmax(2).mean(1))
-
-
-ATTENTION_OVER_ATTENTION = Exercise(
-    inputs=_matrix(),
-    solution=attention_over_attention,
+STRONGEST = Exercise(
+    inputs={
+        "scores": 2 * normal(3, 7, 5, seed=103),
+        "document": _masks()[0],
+        "question": _masks()[1],
+    },
+    solution=_strongest,
     mistakes={
-        "β is a softmax over the document: it runs over the question's words, the last axis.": _over_document,
-        "Both softmaxes run over the question: α runs over the document's words, axis 1.": lambda s, d, q: (
-            _average(_beta(s, q).mT, mean_pooling(_beta(s, q), d))
+        "The maximum includes the question's padding: mask it with −∞ first.": lambda s, d, q: (
+            masked_softmax(s.amax(2), d)
         ),
-        "β is divided by the padded length: it is a mean over the words of each document.": (
-            _averaged_over_all
+        "The question's padding is masked with 0, which wins where all scores are negative: use −∞.": (
+            lambda s, d, q: masked_softmax((s * q[:, None]).amax(2), d)
         ),
-        "β is averaged over the padding, too: average over the words of each document.": _with_padding,
-        "The masks are ignored: padding receives weight in both softmaxes.": _without_masks,
-        "Only the document's mask is used: the question's padding receives weight in β.": lambda s, d, q: (
-            attention_over_attention(s, d, torch.ones_like(q))
+        "The softmax gives weight to the document's padding: mask it.": lambda s, d, q: (
+            s.masked_fill(~q[:, None], -torch.inf).amax(2).softmax(1)
         ),
-        "Only the question's mask is used: the document's padding receives weight.": lambda s, d, q: (
-            attention_over_attention(s, torch.ones_like(d), q)
+        "Both masks are missing.": lambda s, d, q: s.amax(2).softmax(1),
+        "The softmax is still to come: these are the maxima.": lambda s, d, q: (
+            s.masked_fill(~q[:, None], -torch.inf).amax(2)
         ),
-        "All words of the question count equally: weight them by β.": lambda s, d, q: (
-            mean_pooling(_alpha(s, d), q)
+        "The maximum is over the document: it runs over the question's words, axis 2.": lambda s, d, q: (
+            masked_softmax(s.masked_fill(~d[:, :, None], -torch.inf).amax(1), q)
         ),
-        "The α are summed over the question without the weights β.": lambda s, d, q: (
-            _alpha(s, d) * q[..., None]
-        ).sum(1),
-        "This is β, the weights of the question's words: average the α with them.": lambda s, d, q: (
-            mean_pooling(_beta(s, q), d)
-        ),
-        "These are the α: weight them by β, and sum over the question.": lambda s, d, q: (
-            _alpha(s, d)
+        "The mean over the question is taken: take the maximum.": lambda s, d, q: (
+            masked_softmax((s * q[:, None]).sum(2) / q.sum(1, keepdim=True), d)
         ),
     },
     hints={
-        "must match|size mismatch|cannot be multiplied|Expected size": (
+        "must match|size of tensor": (
             "The scores are (b, n, m), the masks (b, n) and (b, m): give a mask its missing axis."
         )
     },
 )
-
-
-def _found(document: Tensor, words: Tensor) -> Tensor:
-    return words[..., None] == document[:, None]
-
-
-PROBABILITY = Exercise(
-    inputs={
-        "weights": normal(3, 7, seed=102).softmax(-1),
-        "document": torch.tensor(
-            [[4, 5, 4, 6, 4, 7, 5], [8, 8, 6, 4, 9, 6, 8], [5, 6, 7, 8, 9, 9, 0]]
-        ),
-        "words": torch.tensor([[4, 5, 6, 7, 8], [8, 6, 4, 9, 5], [9, 5, 4, 6, 7]]),
-    },
-    solution=pointer_sum,
-    mistakes={
-        "Only the first occurrence of a word counts: its probability is the sum over all.": lambda s, d, w: (
-            s.gather(1, _found(d, w).int().argmax(-1)) * _found(d, w).any(-1)
-        ),
-        "Only the first occurrence of a word counts, and an absent word gets the weight of position 0.": (
-            lambda s, d, w: s.gather(1, _found(d, w).int().argmax(-1))
-        ),
-        "Only the largest weight of a word counts: its probability is the sum over all occurrences.": (
-            lambda s, d, w: (_found(d, w) * s[:, None]).amax(-1)
-        ),
-        "It is the mean over a word's occurrences: a word that occurs twice gets both weights.": (
-            lambda s, d, w: (
-                (_found(d, w) * s[:, None]).sum(-1) / _found(d, w).sum(-1).clamp(min=1)
-            )
-        ),
-        "It is the mean over a word's occurrences, and 0 / 0 where there is none: sum the weights.": (
-            lambda s, d, w: (_found(d, w) * s[:, None]).sum(-1) / _found(d, w).sum(-1)
-        ),
-        "The occurrences are counted: sum their weights.": lambda s, d, w: (
-            _found(d, w).sum(-1).to(s)
-        ),
-        "It is divided by the sum over these words: the document has others, which keep their probability.": (
-            lambda s, d, w: (
-                pointer_sum(s, d, w) / pointer_sum(s, d, w).sum(-1, keepdim=True)
-            )
-        ),
-    },
-    hints={
-        "must match": "Compare each word with each position: words[:, :, None] with document[:, None].",
-        "out of bounds": "A word's id is not a position: compare it with the ids in the document.",
-    },
-)
-
-
-def _probability(weights: Tensor, document: Tensor, answer: Tensor) -> Tensor:
-    return pointer_sum(weights, document, answer[:, None])[:, 0]
-
-
-def _loss(weights: Tensor, document: Tensor, answer: Tensor) -> Tensor:
-    return -_probability(weights, document, answer).log().mean()
-
-
-def _twice(weights: Tensor, document: Tensor, answer: Tensor) -> Tensor:
-    """Cross-entropy, which takes logits, applied to the probabilities of ten words."""
-    words = torch.arange(10).expand(len(document), -1)
-    return torch.nn.functional.cross_entropy(
-        pointer_sum(weights, document, words), answer
-    )
-
-
-ANSWER_LOSS = Exercise(
-    inputs={
-        "weights": (2 * normal(3, 7, seed=103)).softmax(-1),
-        "document": PROBABILITY.inputs["document"],
-        "answer": torch.tensor([4, 6, 9]),
-    },
-    solution=_loss,
-    mistakes={
-        "cross_entropy takes logits, but these are probabilities: only −log P remains to compute.": _twice,
-        "The logarithms of the weights are summed: sum the weights first, then take the logarithm.": (
-            lambda s, d, a: -(s.log() * (d == a[:, None])).sum(-1).mean()
-        ),
-        "The mean over the questions is taken before the logarithm: take it after.": lambda s, d, a: (
-            -(_probability(s, d, a).mean().log())
-        ),
-        "The logarithm is missing: this is 1 − P; the loss is −log P.": lambda s, d, a: (
-            (1 - _probability(s, d, a)).mean()
-        ),
-        "The logarithm is missing: the loss is −log P.": lambda s, d, a: (
-            -_probability(s, d, a).mean()
-        ),
-        "Only the first occurrence of the answer counts: its probability is the sum over all.": (
-            lambda s, d, a: (
-                -s.gather(1, (d == a[:, None]).int().argmax(-1, keepdim=True))
-                .log()
-                .mean()
-            )
-        ),
-        "Only the largest weight of the answer counts: its probability is the sum over all.": (
-            lambda s, d, a: -((d == a[:, None]) * s).amax(-1).log().mean()
-        ),
-        "There is one loss per question: take their mean.": lambda s, d, a: (
-            -(_probability(s, d, a).log())
-        ),
-    },
-    hints={
-        "must match": "The answers are (b,), the document (b, n): give them an axis of size 1, [:, None]."
-    },
-)
-EXERCISES = {"10.1": ATTENTION_OVER_ATTENTION, "10.2": PROBABILITY, "10.3": ANSWER_LOSS}
+EXERCISES = {"10.1": LOG_ANSWER, "10.2": BETA_GRADIENT, "10.3": STRONGEST}

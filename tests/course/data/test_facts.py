@@ -10,10 +10,8 @@ from attention_course.data.facts import (
     Fact,
     Question,
     facts,
-    lists,
     questions,
     split,
-    widespread,
 )
 
 SQUARE = [
@@ -178,80 +176,3 @@ def test_the_answer_occurs_in_the_document_and_the_blank_does_not():
     assert isinstance(one, Question)
     assert one.answer in one.document
     assert BLANK not in one.document
-
-
-LANGUAGES = {
-    "de": ("german", "allemand"),
-    "en": ("english", "anglais"),
-    "fr": ("french", "français"),
-    "it": ("italian", "italien"),
-    "nl": ("dutch", "néerlandais"),
-    "ru": ("russian", "russe"),
-}
-EVERYWHERE = [
-    Fact(f"{code}{number}", "EUR", code) for code in LANGUAGES for number in range(4)
-]
-
-
-def test_the_most_widespread_languages_have_names_of_one_word(real):
-    chosen = widespread(real, 10)
-    spoken = {code: set() for code in (fact.language for fact in chosen)}
-    for fact in chosen:
-        spoken[fact.language].add(fact.territory)
-    assert len(spoken) == 10
-    assert {"en", "fr", "es", "ar"} <= set(spoken)
-    assert "zh_Hant" not in spoken
-    assert min(map(len, spoken.values())) >= 4
-    assert {fact.language for fact in widespread(real, 9)} < set(spoken)
-    assert set(chosen) <= set(real)
-
-
-def test_more_languages_than_there_are_is_an_error():
-    with pytest.raises(ValueError, match="there are 2 languages, not 3"):
-        widespread(SQUARE, 3)
-
-
-def test_exactly_one_language_of_a_list_is_in_the_document():
-    english = {names[0]: code for code, names in LANGUAGES.items()}
-    french = {names[1]: code for code, names in LANGUAGES.items()}
-    for asked in lists(EVERYWHERE, [1, 2, 3], 90, seed=0):
-        told = {
-            marker: english[word]
-            for marker in MARKERS
-            for word in sentence_about(marker, asked).split()
-            if word in english
-        }
-        assert len(set(told.values())) == 4
-        for marker, territory in zip(MARKERS, asked.territories, strict=True):
-            assert territory.startswith(told[marker])
-        listed = [french[word] for word in asked.question if word in french]
-        assert len(set(listed)) == len(listed)
-        assert set(listed) & set(told.values()) == {told[asked.answer]}
-        assert ("ou" in asked.question) == (len(listed) > 1)
-        assert asked.question[:5] == (BLANK, ":", "on", "y", "parle")
-        assert asked.candidates == MARKERS
-
-
-def test_lists_have_all_lengths_answers_and_positions_equally_often():
-    asked = lists(EVERYWHERE, [1, 2, 3], 900, seed=1)
-    lengths = Counter(len(one.question) for one in asked)
-    answers = Counter(one.answer for one in asked)
-    assert all(250 < lengths[length] < 350 for length in (6, 8, 9))
-    assert all(170 < answers[marker] < 280 for marker in MARKERS)
-    assert lists(EVERYWHERE, [2], 5, seed=3) == lists(EVERYWHERE, [2], 5, seed=3)
-    assert lists(EVERYWHERE, [2], 5, seed=3) != lists(EVERYWHERE, [2], 5, seed=4)
-
-
-def test_lists_that_cannot_be_made_are_errors():
-    with pytest.raises(ValueError, match=r"lists of 1 to 4 languages .* 7 in all, but"):
-        lists(EVERYWHERE, [1, 4], 1, seed=0)
-    with pytest.raises(ValueError, match="lists of 0 to 2 languages"):
-        lists(EVERYWHERE, [0, 2], 1, seed=0)
-    with pytest.raises(ValueError, match="the language de is spoken in fewer than 4"):
-        lists(EVERYWHERE[1:], [1], 1, seed=0)
-
-
-def test_a_language_of_several_words_is_an_error():
-    long = [Fact(f"zh_Hant{number}", "EUR", "zh_Hant") for number in range(4)]
-    with pytest.raises(ValueError, match="language zh_Hant has more than one word"):
-        lists([*EVERYWHERE, *long], [1], 1, seed=0)

@@ -226,26 +226,32 @@ def loops_table(R, value, mask):
     return torch.stack(rows)
 
 
-def loops_over_attention(scores, document, question):
-    context = torch.zeros_like(scores[..., 0])
-    for row, (matrix, words, asked) in enumerate(
-        zip(scores, document, question, strict=True)
-    ):
-        inside = matrix[words][:, asked]
-        beta = sum(line.softmax(0) for line in inside) / len(inside)
-        context[row, words] = sum(
-            weight * column.softmax(0)
-            for weight, column in zip(beta, inside.T, strict=True)
-        )
-    return context
-
-
-def loops_answer_loss(weights, document, answer):
-    found = [
-        row[line == word].sum()
-        for row, line, word in zip(weights, document, answer, strict=True)
+def loops_log_answer(scores, answer):
+    """The logarithm of a sum of products of probabilities, each as a sum of logarithms."""
+    n, m = scores.shape
+    terms = [
+        scores[i, t] - scores[:, t].logsumexp(0) + scores[k, t] - scores[k].logsumexp(0)
+        for i in range(n)
+        for t in range(m)
+        for k in range(n)
+        if answer[i]
     ]
-    return -sum(probability.log() for probability in found) / len(found)
+    return torch.stack(terms).logsumexp(0) - torch.tensor(n).log()
+
+
+def beta_gradient_by_autograd(scores, answer):
+    through_beta = 1 * scores  # α is computed of the scores themselves, and held fixed
+    found = scores.softmax(0)[answer].sum(0)
+    probability = through_beta.softmax(1).mean(0) @ found
+    return torch.autograd.grad(probability.log(), through_beta, create_graph=True)[0]
+
+
+def loops_strongest(scores, document, question):
+    rows = torch.zeros_like(scores[..., 0])
+    for number, matrix in enumerate(scores):
+        real = matrix[document[number]][:, question[number]]
+        rows[number, document[number]] = real.max(1).values.softmax(0)
+    return rows
 
 
 def loops_cached(lengths, layers, every, window, numbers):
@@ -320,11 +326,9 @@ RIGHT = {
     "9.1": loops_maximum,
     "9.2": loops_document_query,
     "9.3": lambda w, s: torch.einsum("bsn,bs->bsn", w, s),
-    "10.1": loops_over_attention,
-    "10.2": lambda s, d, w: torch.einsum(
-        "bn,bcn->bc", s, (w[..., None] == d[:, None]).to(s)
-    ),
-    "10.3": loops_answer_loss,
+    "10.1": loops_log_answer,
+    "10.2": beta_gradient_by_autograd,
+    "10.3": loops_strongest,
     "11.1": glu_gated,
     "11.2": loops_step,
     "11.3": lambda v, g: torch._weight_norm(v, g[:, None, None], 0),
@@ -385,10 +389,9 @@ HINTED = [
     ("8.3", lambda k: k.unfold(-1, 14, 1), 0),
     ("9.1", lambda h, m: torch.where(m, h, -torch.inf).amax(1), 0),
     ("9.3", lambda w, s: w * s, 0),
-    ("10.1", lambda s, d, q: s.masked_fill(~d, -torch.inf).softmax(1), 0),
-    ("10.2", lambda s, d, w: s * (d == w), 0),
-    ("10.2", lambda s, d, w: s.gather(1, w), 1),
-    ("10.3", lambda s, d, a: -(s * (d == a)).sum(-1).log().mean(), 0),
+    ("10.1", lambda M, a: M.log_softmax(0) + M.log_softmax(1).logsumexp(1), 0),
+    ("10.2", lambda M, a: M.softmax(1) - M.softmax(0).sum(1), 0),
+    ("10.3", lambda s, d, q: s.masked_fill(~q, -torch.inf), 0),
     ("11.1", lambda x, *others: glu_gated(x.mT, *others), 0),
     ("11.2", lambda h, g, z, e, W, b, m: ((h + g) @ z.mT).masked_fill(m, 0), 0),
     ("11.3", lambda v, g: v * g / v.norm(), 0),
