@@ -89,7 +89,7 @@ class Asked(NamedTuple):
     sentence: int
 
 
-class Batch(NamedTuple):
+class AskedBatch(NamedTuple):
     """Texts as tokens, which part each token is in (from 1), and the right parts."""
 
     document: Int[Tensor, "b n"]
@@ -116,7 +116,7 @@ def ask(
     Example:
         >>> pairs = [(("a", "dog"), ("un", "chien")), (("a", "cat"), ("un", "chat"))]
         >>> ask(pairs, descriptions=2, sentences=[1], count=1, seed=0)[0].sentences
-        (('un', 'chat'),)
+        (('un', 'chien'),)
     """
     generator, found = random.Random(seed), []
     for _ in range(count):
@@ -136,7 +136,7 @@ def ask(
     return found
 
 
-def collate(vocabulary: Vocabulary, asked: Sequence[Asked]) -> Batch:
+def collate(vocabulary: Vocabulary, asked: Sequence[Asked]) -> AskedBatch:
     """A batch of these questions."""
 
     def joined(
@@ -155,10 +155,10 @@ def collate(vocabulary: Vocabulary, asked: Sequence[Asked]) -> Batch:
     question, sentence = joined([one.sentences for one in asked])
     described = torch.tensor([[one.described + 1] for one in asked])
     right = torch.tensor([[one.sentence + 1] for one in asked])
-    return Batch(document, question, description, sentence, described, right)
+    return AskedBatch(document, question, description, sentence, described, right)
 
 
-def answer_loss(reader: nn.Module, batch: Batch) -> Loss:
+def answer_loss(reader: nn.Module, batch: AskedBatch) -> Loss:
     """The negative log-probability of the right descriptions, summed over their words."""
     weights = reader(batch.document, batch.question)
     probability = pointer_sum(weights, batch.description, batch.described)
@@ -167,7 +167,7 @@ def answer_loss(reader: nn.Module, batch: Batch) -> Loss:
 
 
 def right(
-    weights: Float[Tensor, "b n"], batch: Batch, descriptions: int
+    weights: Float[Tensor, "b n"], batch: AskedBatch, descriptions: int
 ) -> Float[Tensor, " b"]:
     """1 where the most probable description is the right one, and 0 elsewhere."""
     numbers = torch.arange(1, descriptions + 1).expand(len(weights), -1)
@@ -176,7 +176,7 @@ def right(
 
 
 @torch.no_grad()
-def scores(reader: Reader, batch: Batch) -> Float[Tensor, "b n m"]:
+def scores(reader: Reader, batch: AskedBatch) -> Float[Tensor, "b n m"]:
     """M, the score of each document word for each question word."""
     states, queries = (
         run_packed(rnn, reader.embedding(tokens), tokens != PAD)[0]
@@ -188,7 +188,7 @@ def scores(reader: Reader, batch: Batch) -> Float[Tensor, "b n m"]:
     return states @ queries.mT
 
 
-def inside(reader: Reader, batch: Batch, descriptions: int) -> dict[str, float]:
+def inside(reader: Reader, batch: AskedBatch, descriptions: int) -> dict[str, float]:
     """What the second attention does in one batch.
 
     Returns:
@@ -233,7 +233,9 @@ def _training() -> list[Asked]:
     return ask(_pairs("train"), DESCRIPTIONS[0], SENTENCES, 19_200, seed=1)
 
 
-def _batches(count: int, descriptions: int, sentences: int, split: str) -> list[Batch]:
+def _batches(
+    count: int, descriptions: int, sentences: int, split: str
+) -> list[AskedBatch]:
     """Questions of one kind in batches of 100."""
     asked = ask(_pairs(split), descriptions, [sentences], count, seed=2)
     return [
@@ -242,7 +244,7 @@ def _batches(count: int, descriptions: int, sentences: int, split: str) -> list[
 
 
 @torch.no_grad()
-def _accuracy(reader: Reader, batches: Sequence[Batch]) -> float:
+def _accuracy(reader: Reader, batches: Sequence[AskedBatch]) -> float:
     reader.eval()
     found = [
         right(reader(batch.document, batch.question), batch, DESCRIPTIONS[0])
@@ -301,7 +303,7 @@ def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
 
 
 def _inside(
-    model: Reader, batches: Sequence[Batch], descriptions: int
+    model: Reader, batches: Sequence[AskedBatch], descriptions: int
 ) -> dict[str, float]:
     found = [inside(model, batch, descriptions) for batch in batches]
     return {name: sum(one[name] for one in found) / len(found) for name in found[0]}
