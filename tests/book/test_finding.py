@@ -39,6 +39,7 @@ def search(browser, html):
     def results(words):
         page.goto(f"{html.as_uri()}/search.html?q={quote(words)}")
         page.locator(".search-summary").filter(has_text=re.compile(".")).wait_for()
+        page.locator("#search-results li .context").first.wait_for()  # an excerpt
         return page.locator("#search-results ul.search li").evaluate_all(
             "all => all.map(one => [one.querySelector('a').href, one.innerText])"
         )

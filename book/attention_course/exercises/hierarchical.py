@@ -68,11 +68,11 @@ DOCUMENT_QUERY = Exercise(
     inputs={
         "h": normal(3, 7, 5, seed=92),
         "mask": torch.arange(7) < torch.tensor([[7], [4], [2]]),
-        "W": normal(4, 5, seed=93),
-        "b": normal(4, seed=94),
-        "u": normal(4, seed=95),
-        "V": normal(4, 6, seed=98),
-        "c": normal(3, 6, seed=99),
+        "W": normal(11, 5, seed=93),
+        "b": normal(11, seed=94),
+        "u": normal(11, seed=95),
+        "V": normal(11, 13, seed=98),
+        "c": normal(3, 13, seed=99),
     },
     solution=_conditioned,
     mistakes={
