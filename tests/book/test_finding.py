@@ -30,6 +30,13 @@ EXPLAINED = {
 }
 
 
+# Of the first result, where there is one.
+EXCERPTS_ARE_THERE = """() => {
+    const first = document.querySelector('#search-results ul.search li');
+    return !first || first.querySelector('.context');
+}"""
+
+
 @pytest.fixture
 def search(browser, html):
     """Search the book from the disk; the results as pairs of an address and a text."""
@@ -39,7 +46,7 @@ def search(browser, html):
     def results(words):
         page.goto(f"{html.as_uri()}/search.html?q={quote(words)}")
         page.locator(".search-summary").filter(has_text=re.compile(".")).wait_for()
-        page.locator("#search-results li .context").first.wait_for()  # an excerpt
+        page.wait_for_function(EXCERPTS_ARE_THERE)
         return page.locator("#search-results ul.search li").evaluate_all(
             "all => all.map(one => [one.querySelector('a').href, one.innerText])"
         )

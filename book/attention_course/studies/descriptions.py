@@ -244,7 +244,7 @@ def _batches(
 
 
 @torch.no_grad()
-def _accuracy(reader: Reader, batches: Sequence[AskedBatch]) -> float:
+def _accuracy(reader: nn.Module, batches: Sequence[AskedBatch]) -> float:
     reader.eval()
     found = [
         right(reader(batch.document, batch.question), batch, DESCRIPTIONS[0])
