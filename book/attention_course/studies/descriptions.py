@@ -272,8 +272,10 @@ def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
         ``validation``, the accuracy after every 50 steps, and ``test``, the accuracy for each
         of :data:`SENTENCES`. For attention over attention also what :func:`inside` finds, for
         each of :data:`SENTENCES` (``inside``), and for two sentences and each of
-        :data:`DESCRIPTIONS` (``longer``); and with seed 0 at 0.01 ``examples``.
+        :data:`DESCRIPTIONS` (``longer``); and with seed 0 at 0.01 ``examples``. In other runs
+        these are empty.
     """
+    check_choice("reader", reader, READERS)
     words = _vocabulary()
     model = build(reader, len(words), seed)
     watched = [batch for n in SENTENCES for batch in _batches(100, 4, n, "val")]
@@ -289,6 +291,9 @@ def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "validation": [record["accuracy"] for record in history],
         "test": [_accuracy(model, batches) for batches in tested.values()],
+        "inside": [],
+        "longer": [],
+        "examples": [],
     }
     if reader == "attention over attention":
         model.eval()
