@@ -38,13 +38,16 @@ if (document.documentElement.classList.contains("in-slices")) {
   const MAY_SCROLL = `pre, figure, .cell_output > .output, ${TABLE}`;
   const canScroll = (part) =>
     part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
-  const observer = new ResizeObserver((entries) => {
-    const parts = new Set(entries.map(({ target }) => target.closest(MAY_SCROLL)));
+  const mark = (parts) => {
     const scrolling = new Set([...parts].filter(canScroll)); // before anything changes
     for (const part of parts) {
       if (scrolling.has(part)) part.tabIndex = 0;
       else part.removeAttribute("tabindex");
     }
-  });
+  };
+  const observer = new ResizeObserver((entries) =>
+    mark(new Set(entries.map(({ target }) => target.closest(MAY_SCROLL)))));
   for (const part of document.querySelectorAll(`${MAY_SCROLL}, ${TABLE} > table`)) observer.observe(part);
+  // A face that comes late changes what is inside a part, and not the part's size.
+  document.fonts.addEventListener("loadingdone", () => mark(document.querySelectorAll(MAY_SCROLL)));
 }
