@@ -12,6 +12,7 @@ from companion._checks import (
     check_continues,
     check_heads_divide,
     check_last_positions,
+    check_no_dropout,
     check_positive,
     check_same_positions,
     score_shape,
@@ -274,11 +275,7 @@ class LinearAttention(Attention):
 
     def set_dropout(self, probability: float) -> None:
         """Refuse all but 0, because a sum over the keys has no weights to drop."""
-        if probability:
-            raise TypeError(
-                f"{type(self).__name__} computes no weights that could be dropped: leave "
-                f"dropout at 0"
-            )
+        check_no_dropout(self, probability)
 
     def _features(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         """φ(x), in float32 at least: the sums over many keys need its precision."""

@@ -13,6 +13,7 @@ from companion._checks import (
     check_gates,
     check_heads_divide,
     check_last_positions,
+    check_no_dropout,
     check_positive,
     score_shape,
 )
@@ -153,11 +154,7 @@ class MatrixAttention(Attention, ABC):
 
     def set_dropout(self, probability: float) -> None:
         """Refuse all but 0, because a matrix has no weights to drop."""
-        if probability:
-            raise TypeError(
-                f"{type(self).__name__} computes no weights that could be dropped: leave "
-                f"dropout at 0"
-            )
+        check_no_dropout(self, probability)
 
 
 def decays(log_decay: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c c"]:
