@@ -14,12 +14,13 @@ LIVE = {
     ),
     "page-filter": "filter/filter.js",
     "live-translation": (
-        "live/live.css play/tensors.js play/elements.js live/weights.js live/numbers.js"
-        " live/training_numbers.js live/model.js live/stage.js live/translate.js"
+        "play/play.css live/live.css play/tensors.js play/elements.js live/weights.js"
+        " live/numbers.js live/training_numbers.js live/model.js live/stage.js"
+        " live/translate.js"
     ),
     "live-heads": (
-        "heads/heads.css play/tensors.js play/elements.js live/numbers.js heads/weights.js"
-        " heads/model.js heads/surgery.js"
+        "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"
+        " heads/weights.js heads/model.js heads/surgery.js"
     ),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.

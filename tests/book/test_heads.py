@@ -207,11 +207,11 @@ def test_each_head_is_marked_as_needed_or_not(surgery):
 def test_what_is_no_such_number_is_said_and_loses_nothing(surgery, typed):
     before = surgery.locator(".heads-results dd").nth(1).inner_text()
     surgery.fill("#heads-input", typed)
-    assert surgery.locator(".heads-problem").inner_text()
+    assert surgery.locator(".play-problem").inner_text()
     assert surgery.locator("#heads-input").get_attribute("aria-invalid") == "true"
     assert surgery.locator(".heads img").count() == 0
     surgery.fill("#heads-input", "twenty")
-    assert surgery.locator(".heads-problem").inner_text() == ""
+    assert surgery.locator(".play-problem").inner_text() == ""
     after = surgery.locator(".heads-results dd").nth(1).inner_text()
     assert after.startswith("vingt")
     assert after != before

@@ -158,7 +158,7 @@ def live(visit):
 
 
 def type_in(page, text):
-    page.locator(".live-form input").fill(text)
+    page.locator(".play-form input").fill(text)
 
 
 def opacity(page, selector):
@@ -351,8 +351,8 @@ def test_a_number_may_be_written_in_several_ways(live):
         head = live.locator(".live-heads p:nth-child(2) strong").text_content()
         assert head == f"{number:,}"
         assert words(live, "source") == list(numbers.english_words(number))
-        assert live.locator(".live-problem").text_content() == ""
-        assert live.locator(".live-form input").get_attribute("aria-invalid") == "false"
+        assert live.locator(".play-problem").text_content() == ""
+        assert live.locator(".play-form input").get_attribute("aria-invalid") == "false"
 
 
 def test_what_is_no_number_is_refused_in_words_and_dims_what_is_shown(live):
@@ -360,17 +360,17 @@ def test_what_is_no_number_is_refused_in_words_and_dims_what_is_shown(live):
     title = live.title()
     for text, reason in REFUSED.items():
         type_in(live, text)
-        problem = live.locator(".live-problem").text_content()
+        problem = live.locator(".play-problem").text_content()
         assert reason in problem, text[:20]
         assert "from 1 to 999,999,999,999" in problem
-        assert live.locator(".live-form input").get_attribute("aria-invalid") == "true"
+        assert live.locator(".play-form input").get_attribute("aria-invalid") == "true"
         live.keyboard.press("Enter")
         assert live.locator(".live-stage").inner_html() == stage
         assert live.locator(".live-shown").evaluate("shown => shown.inert")
         assert float(opacity(live, ".live-shown")) < 1
     assert live.title() == title
     assert live.locator(".live img, .live script").count() == 0
-    live.locator(".live-unseen[role=status]", has_text="not a whole number").wait_for(
+    live.locator(".play-unseen[role=status]", has_text="not a whole number").wait_for(
         state="attached"
     )
     type_in(live, "1984")
@@ -402,12 +402,12 @@ def test_an_address_that_changes_is_followed(visit):
     type_in(page, "abc")
     page.evaluate("location.hash = 'number=97'")
     page.locator(".live-heads", has_text="97").wait_for()
-    assert page.locator(".live-form input").input_value() == "97"
-    assert page.locator(".live-problem").text_content() == ""
+    assert page.locator(".play-form input").input_value() == "97"
+    assert page.locator(".play-problem").text_content() == ""
     assert words(page, "attended") == list(numbers.french_words(97))
     page.evaluate("location.hash = 'main-content'")
     page.wait_for_function("() => new Promise(requestAnimationFrame)")
-    assert page.locator(".live-form input").input_value() == "97"
+    assert page.locator(".play-form input").input_value() == "97"
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_an_address_that_changes_is_followed(visit):
 )
 def test_an_address_with_something_else_is_ignored(visit, fragment):
     page = visit(fragment=fragment)
-    assert page.locator(".live-form input").input_value() == "299,792,458"
+    assert page.locator(".play-form input").input_value() == "299,792,458"
 
 
 def test_every_example_is_translated(live):
@@ -423,7 +423,7 @@ def test_every_example_is_translated(live):
     assert len(examples) == 8
     for button in examples:
         button.click()
-        number = int(live.locator(".live-form input").input_value().replace(",", ""))
+        number = int(live.locator(".play-form input").input_value().replace(",", ""))
         assert button.text_content() in ("random", f"{number:,}")
         assert words(live, "source") == list(numbers.english_words(number))
 
@@ -436,8 +436,8 @@ def test_a_verdict_and_whether_the_number_was_in_training(live):
     result = live.locator(".live-result").text_content()
     assert "With attention: exact." in result
     assert "Without attention: 4 words wrong or extra, says 299,792,898." in result
-    assert live.locator(".live-fixed .live-wrong").count() == 4
-    assert live.locator(".live-attended .live-wrong").count() == 0
+    assert live.locator(".live-fixed .play-wrong").count() == 4
+    assert live.locator(".live-attended .play-wrong").count() == 0
 
 
 def test_what_a_number_shows_stands_below_it_in_words(live):
@@ -460,7 +460,7 @@ def test_a_verdict_counts_the_words_that_are_crossed_out(live):
     ):
         type_in(live, number)
         verdict = live.locator(f".live-heads p:nth-child({place}) .live-verdict").first
-        crossed = live.locator(f".live-{column} .live-wrong").count()
+        crossed = live.locator(f".live-{column} .play-wrong").count()
         if words(live, column) == list(numbers.french_words(int(number))):
             assert verdict.text_content() == "✓ exact"
         elif crossed:
@@ -568,7 +568,7 @@ def test_keys_lead_from_word_to_word(live):
 
 
 def test_the_whole_part_can_be_used_by_keyboard_alone(live):
-    live.locator(".live-form input").focus()
+    live.locator(".play-form input").focus()
     reached = []
     for _ in range(20):
         live.keyboard.press("Tab")
@@ -596,7 +596,7 @@ def test_pointing_shows_weights_until_the_pointer_leaves(live):
     assert (
         live.locator(".live-fixed .live-current").count() == 0
     )  # which is another word
-    live.locator(".live-form label").hover()
+    live.locator(".play-form label").hover()
     assert live.locator(".live-now").text_content().startswith("Choose a French word")
 
 
@@ -616,7 +616,7 @@ def test_step_by_step(live):
     press(live, "Step")
     assert (words(live, "fixed"), words(live, "attended")) == (["deux"], ["deux"])
     assert live.locator(".live-result").is_visible()  # while the words are written
-    assert live.locator(".live-verdict.live-right").is_visible()
+    assert live.locator(".live-verdict.play-right").is_visible()
     press(live, "Step")
     assert words(live, "attended") == ["deux", "cent"]
     assert live.locator(".live-now").text_content().startswith("“cent” attends to")
@@ -748,9 +748,9 @@ def test_the_verdict_and_play_are_on_the_first_screen(visit, width, height):
     page = visit(viewport={"width": width, "height": height})
     seen = [
         page.get_by_role("button", name="Play", exact=True),
-        page.locator(".live-verdict.live-right"),
-        page.locator(".live-verdict.live-wrong"),
-        page.locator(".live-form input"),
+        page.locator(".live-verdict.play-right"),
+        page.locator(".live-verdict.play-wrong"),
+        page.locator(".play-form input"),
     ]
     assert all(box["bottom"] <= height for part in seen for box in boxes(part))
 

@@ -418,7 +418,7 @@ HEIGHTS = """() => [...document.querySelectorAll('article :is(img, svg.drawing, 
 )"""
 FIRST_PICTURE = """() => {
     const pictures = [
-        ...document.querySelectorAll('article :is(img, svg.drawing, svg.plot, .live)')
+        ...document.querySelectorAll('article :is(img, svg.drawing, svg.plot, .play)')
     ];
     return pictures.find(one => one.checkVisibility()).getBoundingClientRect().top + scrollY;
 }"""

@@ -4,7 +4,6 @@
 // takes the place of the still picture.
 (() => {
   const { html: make, svg, button } = Elements;
-  const PLACE = ".live-heads, .tag_live-heads";
   const FIRST = 97000080;
   const MOST = 999999999; // the model has learned numbers below a billion
   const EXAMPLES = [97, 1984, 500, 97000080, 71091, 299792458];
@@ -54,13 +53,13 @@
     build() {
       this.input = make("input", { id: "heads-input", type: "text", autocomplete: "off", spellcheck: "false",
         enterkeyhint: "go", "aria-describedby": "heads-problem" });
-      const form = make("form", { class: "heads-form" },
+      const form = make("form", { class: "play-form" },
         make("label", { for: "heads-input" }, "Type a number below a billion"), this.input);
       form.addEventListener("submit", (event) => event.preventDefault());
       this.input.addEventListener("input", () => this.accept());
-      const examples = make("div", { class: "heads-row", role: "group", "aria-label": "Examples" },
+      const examples = make("div", { class: "play-row play-pills", role: "group", "aria-label": "Examples" },
         ...EXAMPLES.map((number) => button(NumberWords.withCommas(number), () => this.open(number))));
-      this.problem = make("p", { class: "heads-problem", id: "heads-problem", role: "status" });
+      this.problem = make("p", { class: "play-problem", id: "heads-problem", role: "status" });
       this.source = make("p", { class: "heads-words" });
       this.whole = make("p", { class: "heads-words" });
       this.cut = make("p", { class: "heads-words", role: "status" });
@@ -76,18 +75,18 @@
             ...HeadsModel.HEADS.filter((one) => one.kind === kind).map((one) => this.card(one)))));
       this.detail = make("div", { class: "heads-detail" });
       this.shown = make("div", {}, results,
-        make("div", { class: "heads-row" }, this.allOn),
-        make("p", { class: "heads-hint" }, "Switch heads off below. A head is needed if this " +
+        make("div", { class: "play-row play-pills" }, this.allOn),
+        make("p", { class: "play-hint" }, "Switch heads off below. A head is needed if this " +
           "translation changes without it alone, else spare. Select a picture to see its weights."),
         make("div", { class: "heads-groups" }, ...groups), this.detail);
-      this.root = make("section", { class: "heads", "aria-label": "Head surgery" },
+      this.root = make("section", { class: "play heads", "aria-label": "Head surgery" },
         form, examples, this.problem, this.shown, this.note());
     }
 
     note() {
       const { exactMatch, testNumbers, without } = HEADS_MODEL;
       const values = without.map(([, , , found]) => found);
-      return make("p", { class: "heads-note" },
+      return make("p", { class: "play-note" },
         `A Transformer with two layers and four heads, trained as in this chapter and computed on this page. Of ` +
         `${testNumbers} test numbers it translates ${percent(exactMatch)} exactly; without one of its ` +
         `${without.length} heads, between ${percent(Math.min(...values))} and ${percent(Math.max(...values))}.`);
@@ -172,8 +171,8 @@
       const right = NumberWords.rightWords(words, this.target);
       const isExact = words.join(" ") === this.target.join(" ");
       place.replaceChildren(
-        ...words.flatMap((word, i) => [right[i] ? word : make("span", { class: "heads-wrong" }, `✗\u00a0${word}`), " "]),
-        make("span", { class: isExact ? "heads-right" : "heads-wrong" },
+        ...words.flatMap((word, i) => [right[i] ? word : make("span", { class: "play-wrong" }, `✗\u00a0${word}`), " "]),
+        make("span", { class: isExact ? "play-right" : "play-wrong" },
           `${isExact ? "✓ " : "– "}${verdict(words, this.target)}`));
     }
 
@@ -257,10 +256,5 @@
 
   const argmaxOf = (weights) => weights.indexOf(Math.max(...weights));
 
-  for (const place of document.querySelectorAll(PLACE)) {
-    const picture = (place.querySelector("figure") ?? place).querySelector("img, svg");
-    const still = picture.closest("a") ?? picture;
-    still.classList.add("on-paper");
-    still.after(new Surgery().root);
-  }
+  Elements.inPlaceOf("live-heads", () => new Surgery().root);
 })();

@@ -19,10 +19,10 @@ const TranslationStage = (() => {
 
   function frenchWord(word, isRight) {
     if (isRight) return make("li", {}, word);
-    return make("li", { class: "live-wrong" },
+    return make("li", { class: "play-wrong" },
       make("span", { "aria-hidden": "true" }, "✗ "),
       word,
-      make("span", { class: "live-unseen" }, " (wrong)"));
+      make("span", { class: "play-unseen" }, " (wrong)"));
   }
 
   // "ninety 66 %, nine 20 %": what a French word attends to, the greatest weights first.

@@ -4,7 +4,6 @@
 (() => {
   const { html: make, button } = Elements;
   const { Stage, attention } = TranslationStage;
-  const PLACES = ".live-translation, .tag_live-translation";
   const FIRST = 299792458;
   const EXAMPLES = [
     [500, "short and seen in training, but wrong without attention"],
@@ -107,7 +106,7 @@
 
   function note() {
     const percentage = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)}\u00a0%`;
-    return make("p", { class: "live-note" },
+    return make("p", { class: "play-note" },
       "Two models, computed on this page: nothing you type leaves it. They have the same number " +
       "of parameters and were trained for the same number of steps; only the access to the English " +
       `words differs. Of ${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with ` +
@@ -137,7 +136,7 @@
         spellcheck: "false", enterkeyhint: "go", "aria-describedby": `${this.id}-problem`,
       });
       this.input.addEventListener("input", () => this.typed());
-      this.form = make("form", { class: "live-form" },
+      this.form = make("form", { class: "play-form" },
         make("label", { for: this.input.id }, "Type a number"),
         this.input,
         make("button", { type: "submit" }, "Translate"));
@@ -146,30 +145,30 @@
         this.submit();
       });
       const examples = make("div",
-        { class: "live-examples", role: "group", "aria-label": "Examples" },
+        { class: "play-row play-pills live-examples", role: "group", "aria-label": "Examples" },
         ...EXAMPLES.map(([number, why]) =>
           button(NumberWords.withCommas(number), () => this.use(number), { title: why })),
         button("random", () => this.use(random())));
-      this.problem = make("p", { class: "live-problem", id: `${this.id}-problem` });
+      this.problem = make("p", { class: "play-problem", id: `${this.id}-problem` });
       this.heads = make("div", { class: "live-heads" });
       this.meaning = make("p", { class: "live-meaning" });
       this.now = make("p", { class: "live-now" });
       this.playButton = button("Play", () => this.togglePlaying());
       this.backButton = button("Back", () => this.goTo(this.written - 1));
-      const steps = make("div", { class: "live-steps", role: "group", "aria-label": "Word by word" },
+      const steps = make("div", { class: "play-row", role: "group", "aria-label": "Word by word" },
         this.playButton,
         button("Step", () => this.goTo(this.written < this.found.steps ? this.written + 1 : 1)),
         this.backButton,
         button("Reset", () => this.goTo(0)));
       this.result = make("p", { class: "live-result" });
-      this.spoken = make("p", { class: "live-unseen", role: "status" });
+      this.spoken = make("p", { class: "play-unseen", role: "status" });
       this.table = make("details", { class: "live-table" },
         make("summary", {}, "The weights as a table"));
       this.table.addEventListener("toggle", () => this.fillTable());
       this.shown = make("div", { class: "live-shown" },
         steps, this.heads, this.meaning, this.stage.root, this.now,
         make("p", { class: "live-keys" }, KEYS), this.result, this.table);
-      this.root = make("section", { class: "live", "aria-label": "Live translation" },
+      this.root = make("section", { class: "play live", "aria-label": "Live translation" },
         make("p", { class: "live-intro" },
           "English number words are translated into French by two trained models."),
         this.form, examples, this.problem, this.shown, this.spoken, note());
@@ -317,8 +316,8 @@
         make("span", { class: "live-language" }, "French"),
         make("strong", {}, title),
         translation.isExact
-          ? make("span", { class: "live-verdict live-right" }, "✓ exact")
-          : make("span", { class: "live-verdict live-wrong" }, translation.verdict),
+          ? make("span", { class: "live-verdict play-right" }, "✓ exact")
+          : make("span", { class: "live-verdict play-wrong" }, translation.verdict),
         make("span", { class: "live-verdict" }, said(translation)));
       this.heads.replaceChildren(
         judged("without attention", fixed),
@@ -384,15 +383,12 @@
 
   async function start() {
     await prepare(numberInAddress() ?? FIRST);
-    for (const place of document.querySelectorAll(PLACES)) {
+    await Elements.inPlaceOf("live-translation", async () => {
       const widget = new Widget();
       await pause();
       widget.open(numberInAddress() ?? FIRST);
-      const picture = place.querySelector("img, svg");
-      const still = picture.closest("a") ?? picture;
-      still.classList.add("on-paper");
-      still.after(widget.root);
-    }
+      return widget.root;
+    });
     addEventListener("hashchange", () => {
       const number = numberInAddress();
       if (number) widgets.forEach((widget) => widget.open(number));

@@ -1,6 +1,6 @@
 "use strict";
 
-// Elements of a page, with attributes, and with children or text; text is never read as HTML.
+// Elements of a page, with attributes, and with children or text; text is never read as HTML. And where they go.
 const Elements = (() => {
   function fill(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -20,5 +20,33 @@ const Elements = (() => {
     return element;
   }
 
-  return { html, svg, button };
+  // A slider with its name and, in words, its value.
+  function slider(name, settings, onInput, words = String) {
+    const input = html("input", { type: "range", "aria-label": name, ...settings });
+    const shown = html("output");
+    const show = () => {
+      shown.textContent = words(Number(input.value));
+      input.setAttribute("aria-valuetext", shown.textContent);
+    };
+    input.addEventListener("input", () => {
+      show();
+      onInput(Number(input.value));
+    });
+    show();
+    return html("label", { class: "play-slider" }, html("span", {}, name), shown, input);
+  }
+
+  // On the screen, what a function makes takes the place of each still picture of this class or, in a chapter, tag.
+  async function inPlaceOf(name, makeRoot) {
+    for (const place of document.querySelectorAll(`.${name}, .tag_${name}`)) {
+      const picture = (place.querySelector("figure") ?? place).querySelector("img, svg");
+      const still = picture.closest("a") ?? picture;
+      const root = await makeRoot();
+      still.classList.add("on-paper");
+      still.parentElement.querySelector(".enlarge")?.remove();
+      still.after(root);
+    }
+  }
+
+  return { html, svg, button, slider, inPlaceOf };
 })();
