@@ -1,6 +1,9 @@
 """The cells that define a chapter's mechanism can be pasted into an empty file."""
 
 import ast
+import builtins
+import dis
+from types import CodeType
 
 import pytest
 from notebooks import chapters, read
@@ -20,6 +23,16 @@ def pasted(path):
 CHAPTERS = [path for path in chapters() if pasted(path)]
 
 
+def globals_of(code):
+    """The names that a module's code reads, its functions' code included, and that are not local."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in {"LOAD_NAME", "LOAD_GLOBAL"}:
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from globals_of(constant)
+
+
 def test_chapter_2_has_plain_cells():
     assert "02_bahdanau" in [path.stem for path in CHAPTERS]
 
@@ -34,7 +47,11 @@ def test_they_import_torch_and_einops_alone_and_run(path):
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module.split(".")[0])
     assert "torch" in imported <= {"torch", "einops"}
-    exec(compile(code, path.name, "exec"), {"__name__": "__main__"})
+    compiled, names = compile(code, path.name, "exec"), {"__name__": "__main__"}
+    exec(compiled, names)
+    # What a function reads only when it is called has to be there as well.
+    given = {*names, *vars(builtins), "__module__", "__qualname__"}
+    assert set(globals_of(compiled)) <= given
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
