@@ -22,6 +22,14 @@ LIVE = {
         "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"
         " heads/weights.js heads/model.js heads/surgery.js"
     ),
+    "live-distances": (
+        "play/play.css modern/modern.css play/elements.js modern/model.js"
+        " modern/distances.js"
+    ),
+    "live-cache": (
+        "play/play.css modern/modern.css play/elements.js modern/model.js"
+        " modern/cache.js"
+    ),
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'
@@ -39,23 +47,20 @@ def add_files(
     What computes is loaded late: browsers do not execute the type of these scripts, and
     ``late.js`` loads them when their place comes near the window.
     """
-    added = set()
+    names: dict[str, list[str]] = {}  # of those that need a file
     for name, files in LIVE.items():
-        if not re.search(HAS_CLASS.format(name), context.get("body", "")):
-            continue
-        late = name.startswith("live-")
-        how: dict[str, Any] = {"loading_method": "defer"}
-        if late:
-            app.add_js_file("late.js", **how)
-            how = {"type": "text/plain", "data-late": name}
-        for path in files.split():
-            if path in added:
-                continue
-            added.add(path)
-            if path.endswith(".css"):
-                app.add_css_file(path)
-            else:
-                app.add_js_file(path, **how)
+        if re.search(HAS_CLASS.format(name), context.get("body", "")):
+            for path in files.split():
+                names.setdefault(path, []).append(name)
+    if any(one.startswith("live-") for need in names.values() for one in need):
+        app.add_js_file("late.js", loading_method="defer")
+    for path, need in names.items():
+        if path.endswith(".css"):
+            app.add_css_file(path)
+        elif all(one.startswith("live-") for one in need):
+            app.add_js_file(path, type="text/plain", **{"data-late": " ".join(need)})
+        else:
+            app.add_js_file(path, loading_method="defer")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -126,6 +126,39 @@ def browser(chromium):
         yield browser
 
 
+@pytest.fixture
+def visit_live(browser, html):
+    """Open a chapter at the place with a tag; nothing may go wrong there or be asked of others."""
+    contexts, complaints = [], []
+
+    def open_page(chapter, tag, width=1280, scheme="light", **options):
+        contexts.append(
+            browser.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=scheme, **options
+            )
+        )
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((html.as_uri(), "data:", "blob:"))
+                else complaints.append(request.url)
+            ),
+        )
+        page.goto(f"{html.as_uri()}/book/{chapter}.html")
+        page.locator(f".tag_{tag}").scroll_into_view_if_needed()
+        if options.get("java_script_enabled", True):
+            page.locator(f".tag_{tag} .play").wait_for()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in plain words, at the very end, that the book was not opened in a browser."""
     skipped = terminalreporter.stats.get("skipped", [])

@@ -1,12 +1,9 @@
 """Head surgery: the page computes what PyTorch computes, also without some heads."""
 
-import gzip
 import random
 
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
-from live_pages import LIVE
 
 from attention_course.data import numbers
 from attention_course.live import heads, weights
@@ -14,12 +11,6 @@ from attention_course.tasks.number_translation import short_numbers
 from tests.conftest import ROOT
 
 STATIC = ROOT / "book" / "_static"
-PAGE = "06_transformer.html"
-BUDGET = 220_000  # bytes that the page loads in addition to others, compressed
-VISITS = [
-    pytest.param(width, scheme, marks=[pytest.mark.slow] * (width == 320))
-    for width, scheme in ((1280, "light"), (390, "dark"), (320, "light"))
-]
 TRANSLATE = """all => all.map(([number, off]) =>
     HeadsModel.translate(NumberWords.english(number), new Set(off)))"""
 ALL_ARE_WEIGHED = """() => [...document.querySelectorAll('.heads-need')]
@@ -42,41 +33,8 @@ def model(task, content):
 
 
 @pytest.fixture
-def visit(browser, html):
-    """Open the page where the figure is; nothing may go wrong or be asked of others."""
-    contexts, complaints = [], []
-
-    def open_page(width=1280, scheme="light", **options):
-        contexts.append(
-            browser.new_context(
-                viewport={"width": width, "height": 900}, color_scheme=scheme, **options
-            )
-        )
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda request: (
-                None
-                if request.url.startswith((html.as_uri(), "data:", "blob:"))
-                else complaints.append(request.url)
-            ),
-        )
-        page.goto(f"{html.as_uri()}/book/{PAGE}")
-        page.locator(".tag_live-heads").scroll_into_view_if_needed()
-        if options.get("java_script_enabled", True):
-            page.locator(".heads").wait_for()
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not complaints
-
-
-@pytest.fixture
-def surgery(visit):
-    return visit()
+def surgery(visit_live):
+    return visit_live("06_transformer", "live-heads")
 
 
 def name(head):
@@ -139,30 +97,6 @@ def test_a_head_that_is_off_is_on_again_afterwards(task, model):
     before = heads.exact_match(task, model)
     assert heads.exact_match(task, model, [("decoder", 0, 1)]) < 0.5 < before
     assert heads.exact_match(task, model) == before
-
-
-def test_the_page_loads_little_and_only_in_chapter_6(html):
-    files = LIVE["live-heads"].split()
-    sizes = [
-        len(gzip.compress((STATIC / file).read_bytes(), 9, mtime=0)) for file in files
-    ]
-    assert sum(sizes) < BUDGET
-    assert {
-        path.name
-        for path in html.glob("book/*.html")
-        if "heads/surgery.js" in path.read_text("utf-8")
-    } == {PAGE}
-
-
-def test_nothing_is_loaded_before_the_figure_comes_near(browser, html):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto(f"{html.as_uri()}/book/{PAGE}")
-    page.wait_for_timeout(500)
-    assert not page.evaluate("typeof HEADS_MODEL !== 'undefined'")
-    page.locator(".tag_live-heads").scroll_into_view_if_needed()
-    page.locator(".heads").wait_for()
-    context.close()
 
 
 def switch(page, kind, head):
@@ -253,19 +187,3 @@ def test_one_can_do_all_with_the_keyboard(surgery):
         switch(surgery, "cross-attention", "2.4").get_attribute("aria-checked")
         == "false"
     )
-
-
-@pytest.mark.parametrize(("width", "scheme"), VISITS)
-def test_it_can_be_used_on_every_screen(visit, width, scheme):
-    page = visit(width, scheme)
-    page.wait_for_function(ALL_ARE_WEIGHED)
-    switch(page, "decoder", "1.2").click()
-    found = Axe().run(page, context=".heads").response["violations"]
-    assert [one["id"] for one in found] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_without_scripts_the_picture_stays(visit):
-    page = visit(java_script_enabled=False)
-    assert page.locator(".tag_live-heads svg, .tag_live-heads img").first.is_visible()
-    assert page.locator(".heads").count() == 0

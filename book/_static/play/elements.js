@@ -23,7 +23,7 @@ const Elements = (() => {
   // A slider with its name and, in words, its value.
   function slider(name, settings, onInput, words = String) {
     const input = html("input", { type: "range", "aria-label": name, ...settings });
-    const shown = html("output");
+    const shown = html("b"); // no output, which the label would be for
     const show = () => {
       shown.textContent = words(Number(input.value));
       input.setAttribute("aria-valuetext", shown.textContent);
