@@ -139,7 +139,7 @@ def settings() -> list[dict[str, Any]]:
         *_runs([*soft, "equal weights"], 0.01, 0.0),
         *_runs("hard", 0.005, 0.005),
         *_runs(controls, 0.005, 0.0),
-        *_runs("from scratch", [0.005, 0.01, 0.02], 0.005),
+        *_runs("from scratch", [0.0025, 0.005, 0.01, 0.02], 0.005),
         *_runs("from scratch", 0.01, 0.05),
         *_runs(soft, [0.005, 0.02], 0.0),
         *_runs("hard", [0.0025, 0.01, 0.02], 0.005),
