@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import torch
 
+from attention_course.data.vocabulary import PAD, pad_documents
 from attention_course.diagrams.drawing import Drawing, Rectangle
+from companion.models.hierarchical import sentence_masks
+
+#: The documents whose padding is drawn: the tokens of each sentence.
+DOCUMENTS = (((4, 7, 5), (9,)), ((), (5, 10, 3), (), (6, 4)), ((7,),))
 
 #: Each word of a document, and its score: the dot product of its key with the query.
 _DOCUMENT = (
@@ -22,6 +27,8 @@ _SENTENCES, _WORDS = 4, 5  # of the document whose time steps are drawn
 _STEP, _FIRST_STEP = 21, 40  # the width of a time step, and the middle of the first
 _NOTES = 262  # left edge of the notes
 _STATE = 12  # the side of a state in that drawing
+_SIDE = 24  # of the square of a word or a sentence vector where padding is drawn
+_SHADE = 0.2  # of a word, on which its number is read
 
 
 def architecture() -> Drawing:
@@ -167,3 +174,59 @@ def _count(drawing: Drawing, steps: int, y: float, text: str) -> None:
         drawing.line((x, y - 5), (x, y + 5), role="muted")
     drawing.line((ends[0], y), (ends[1], y), role="muted")
     drawing.text(sum(ends) / 2, y + 16, text)
+
+
+def masks() -> Drawing:
+    """Padding of words and of sentences, and what becomes of empty sentences."""
+    documents = pad_documents(DOCUMENTS)
+    has_words, mask = sentence_masks(documents, PAD)
+    words = documents[has_words]
+    drawing = Drawing(
+        408,
+        f"{len(DOCUMENTS)} documents of up to {documents.shape[1]} sentences of up to"
+        f" {documents.shape[2]} words. Padding is crossed out. Arrows lead from the"
+        f" {len(words)} sentences that have words to one batch of {len(words)} rows, in"
+        " which the padding at the end of a sentence is masked, and from each row to its"
+        " vector. The vectors of a document come first, without gaps, and the positions"
+        " after them are masked.",
+    )
+    for x, title in (
+        (128, "documents\n(b, s, n)"),
+        (265, "sentences\n(t, n)"),
+        (412, "sentence vectors\n(b, s, d)"),
+    ):
+        drawing.text(x, 24, title)
+    sources, targets = [], []
+    for number, tokens in enumerate(documents, 1):
+        y = 104 * number
+        drawing.text(44, y, f"document\n{number}", "muted")
+        _numbered(drawing, 128, y, tokens.tolist())
+        vectors = [[1.0 if real else None] for real in mask[number - 1].tolist()]
+        drawing.grid(412, y, vectors, "value", _SIDE)
+        for row in range(len(tokens)):
+            middle = y + (row - (len(tokens) - 1) / 2) * _SIDE
+            if has_words[number - 1, row]:
+                sources.append((128 + 1.5 * _SIDE + 2, middle))
+            if mask[number - 1, row]:
+                targets.append((412 - _SIDE / 2, middle))
+    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        y = 208 + (row - (len(words) - 1) / 2) * 36
+        _numbered(drawing, 265, y, words[row : row + 1].tolist())
+        drawing.arrow(source, (265 - 1.5 * _SIDE, y))
+        drawing.arrow((265 + 1.5 * _SIDE + 2, y), target, role="value")
+    drawing.text(265, 320, "softmax over\neach row", "key")
+    drawing.text(412, 384, "softmax over\neach column", "value")
+    return drawing
+
+
+def _numbered(
+    drawing: Drawing, x: float, y: float, tokens: Sequence[Sequence[int]]
+) -> None:
+    """Sentences, one below the other: a square for each word, with its number."""
+    shades = [[None if token == PAD else _SHADE for token in row] for row in tokens]
+    grid = drawing.grid(x, y, shades, "key", _SIDE)
+    left, top = grid.left[0] + _SIDE / 2, grid.top[1] + _SIDE / 2
+    for row, sentence in enumerate(tokens):
+        for column, token in enumerate(sentence):
+            if token != PAD:
+                drawing.text(left + column * _SIDE, top + row * _SIDE, str(token))

@@ -3,6 +3,8 @@
 import pytest
 
 from attention_course.diagrams import hierarchical
+from attention_course.diagrams.drawing import COLOURS
+from tests.conftest import ROOT
 from tests.course.diagrams.test_drawing import elements, texts
 
 
@@ -28,3 +30,26 @@ def test_as_many_steps_are_drawn_as_are_counted():
     flat, *parts = [columns[y] for y in sorted(columns, key=float)]
     assert len(flat) == 20
     assert len(set().union(*parts)) == 9
+
+
+def test_padding_is_crossed_out_and_each_sentence_goes_to_the_front_of_its_document():
+    drawing = hierarchical.masks()
+    lists = str([list(map(list, one)) for one in hierarchical.DOCUMENTS])
+    text = (ROOT / "book/09_hierarchical.md").read_text("utf-8")
+    assert f"pad_documents({lists})" in text
+    numbers = [int(one) for one in texts(drawing) if one.isdigit()]
+    tokens = [t for one in hierarchical.DOCUMENTS for s in one for t in s]
+    assert sorted(numbers) == sorted([1, 2, 3, *tokens, *tokens])
+    assert numbers[-len(tokens) :] == tokens
+    squares = elements(drawing, "rect")[1:]
+    filled = [one for one in squares if one.get("fill") == COLOURS["value"]]
+    heights = [float(one.get("y")) for one in filled]
+    assert heights == [56, 80, 160, 184, 264]  # from the top of each document
+    frames = [one for one in squares if one.get("fill") == COLOURS["paper"]]
+    crosses = [
+        path
+        for path in elements(drawing, "path")
+        if path.get("class") == "stroke-muted" and path.get("stroke-width") == "1"
+    ]
+    # 36 places for words, 15 in the batch and 12 for vectors, of which 10, 10 and 5 are used
+    assert (len(frames), len(crosses)) == (63, 38)
