@@ -5,7 +5,7 @@ other. A question is one to three French descriptions, of which one, at a random
 translation of a description in the document, and the others belong to other pictures. The
 answer is the description, and its probability the sum of the weights of its words.
 
-All runs take about fifteen minutes on one CPU core.
+All runs take less than twenty minutes on one CPU core.
 """
 
 import random
@@ -340,4 +340,6 @@ def settings() -> list[dict[str, Any]]:
         *grid(reader="attention over attention", learning_rate=0.02, seed=range(3)),
         *grid(reader="attention mean", learning_rate=0.02, seed=range(2)),
         *grid(reader="attention sum", learning_rate=0.02, seed=0),
+        *grid(reader=[*_READERS], learning_rate=0.04, seed=0),
+        *grid(reader="question's own weights", learning_rate=0.02, seed=0),
     ]
