@@ -15,6 +15,7 @@ STATIC = Path(__file__).resolve().parents[1] / "_static"
 FOLDER = STATIC / "bench"
 SCRIPTS = (
     "../play/elements",
+    "../play/rules",
     "attention",
     "state",
     "drawing",

@@ -9,8 +9,8 @@ from sphinx.application import Sphinx
 #: The files that a class of a picture or place needs, in the order of loading.
 LIVE = {
     "bench-figure": (
-        "play/elements.js bench/picture.css bench/bench.css bench/attention.js bench/state.js"
-        " bench/drawing.js bench/plane.js bench/bars.js bench/controls.js bench/bench.js"
+        "play/elements.js play/rules.js bench/picture.css bench/bench.css bench/attention.js"
+        " bench/state.js bench/drawing.js bench/plane.js bench/bars.js bench/controls.js bench/bench.js"
     ),
     "page-filter": "filter/filter.js",
     "live-translation": (
@@ -21,6 +21,10 @@ LIVE = {
     "live-heads": (
         "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"
         " heads/weights.js heads/model.js heads/surgery.js"
+    ),
+    "live-patterns": (
+        "play/play.css patterns/patterns.css play/elements.js play/rules.js"
+        " patterns/model.js patterns/editor.js"
     ),
     "live-distances": (
         "play/play.css modern/modern.css play/elements.js modern/model.js"

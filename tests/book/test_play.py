@@ -26,9 +26,14 @@ def type_nonsense(part):
     part.get_by_label("layers").fill("none")
 
 
+def take_turns(part):
+    part.get_by_role("button", name="in turn").click()
+
+
 # The tag of each: its chapter, what a reader does, and the bytes that it loads, compressed.
 PLAYED = {
     "live-heads": ("06_transformer", switch_a_head_off, 220_000),
+    "live-patterns": ("07_sparse", take_turns, 10_000),
     "live-distances": ("12_modern", move_both, 9_000),
     "live-cache": ("12_modern", type_nonsense, 9_000),
 }

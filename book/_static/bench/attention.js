@@ -37,19 +37,17 @@ const attention = (() => {
   const MASKS = {
     none: () => true,
     padding: (i, j, n) => j < n - PADDED,
-    causal: (i, j) => j <= i, // masks.causal
+    causal: Rules.causal,
   };
 
-  // The same for patterns of a size. The Gaussian window lies around a centre p instead of i.
+  // The same for patterns of a size, (7.1) and (7.4). The Gaussian window lies around a centre p instead of i.
   const WINDOWS = {
     all: () => true,
-    local: (i, j, size) => Math.abs(i - j) <= size, // masks.local, (7.1)
-    atrous: (i, j, size) => (i - j) % size === 0, // masks.atrous, (7.1)
-    strided: (i, j, size) => // masks.strided
-      j <= i && (i - j <= size || (i - j) % size === 0),
-    fixed: (i, j, size) => // masks.fixed, (7.4)
-      j <= i && (Math.floor(i / size) === Math.floor(j / size) || j % size === size - 1),
-    gaussian: (p, j, size) => Math.abs(j - p) <= size, // LocalP
+    local: Rules.local,
+    atrous: Rules.atrous,
+    strided: Rules.strided,
+    fixed: (i, j, size) => Rules.fixed(i, j, size),
+    gaussian: Rules.local, // LocalP
   };
 
   // masked_softmax, (3.2): without any visible key, all weights are 0.

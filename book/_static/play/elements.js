@@ -20,7 +20,7 @@ const Elements = (() => {
     return element;
   }
 
-  // A slider with its name and, in words, its value.
+  // A slider with its name and, in words, its value, which `set` changes.
   function slider(name, settings, onInput, words = String) {
     const input = html("input", { type: "range", "aria-label": name, ...settings });
     const shown = html("b"); // no output, which the label would be for
@@ -33,7 +33,11 @@ const Elements = (() => {
       onInput(Number(input.value));
     });
     show();
-    return html("label", { class: "play-slider" }, html("span", {}, name), shown, input);
+    const set = (value) => {
+      input.value = value;
+      show();
+    };
+    return Object.assign(html("label", { class: "play-slider" }, html("span", {}, name), shown, input), { set });
   }
 
   // On the screen, what a function makes takes the place of each still picture of this class or, in a chapter, tag.
