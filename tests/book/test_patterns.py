@@ -9,6 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask
 
 from companion import attention
 from companion.attention import masks
+
 N, SIDE = 64, 8  # positions, and the side of a tile
 COMPUTE = """all => all.map(([state, i, j]) => {
     const kinds = Patterns.masks(state), found = Patterns.fewest(kinds), order = Patterns.order(state);
@@ -17,7 +18,9 @@ COMPUTE = """all => all.map(([state, i, j]) => {
         path: Patterns.path(kinds, found, i, j, state.layers),
         field: Patterns.field(kinds, i, state.layers).at(-1).map(one => one.at)};
 })"""
-SET = "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')) }"
+SET = (
+    "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')) }"
+)
 
 
 def rules(state):
