@@ -120,7 +120,7 @@ def test_no_number_of_atrous_layers_does_what_two_sparse_ones_do(editor):
         assert f"512 of 4,096 pairs (12.5 %), by {512 * layers:,} scores" in said
     assert "512 of 4,096 scores (12.5 %), in 64 of 64 tiles of 8 × 8" in said
     assert "never reaches query 37, however many layers there are: 27 is no" in said
-    assert "in 8 of 64 tiles" in press(editor, "sorted by class")
+    assert "in 8 of 64 tiles" in press(editor, "sort by class")
     press(editor, "2 layers")
     said = press(editor, "sparse")
     assert "4,084 of 4,096 pairs (99.7 %), by 2,008 scores" in said

@@ -5,7 +5,7 @@
   const { html: make, svg, button, slider } = Elements;
   const { N, SIDE } = Patterns;
   const MOST = 4; // layers
-  const [WIDE, HIGH] = [10 * N, 250]; // of the layers' drawing
+  const [WIDE, HIGH] = [10 * N, 210]; // of the layers' drawing
   const SIZES = {
     radius: { name: "Radius r", of: ["local", "sparse", "in turn"] },
     rate: { name: "Rate ρ", of: ["atrous", "sparse", "in turn"] },
@@ -53,7 +53,7 @@
   function matrix(onPoint) {
     const picture = svg("svg", { viewBox: `0 0 ${N} ${N}`, role: "img" });
     point(picture, onPoint);
-    return { picture, title: make("p"), numbers: make("p") };
+    return { picture, title: make("p", { class: "patterns-title" }), numbers: make("p") };
   }
 
   // Tells the row and the column of N where a mouse is, or a finger taps.
@@ -70,7 +70,7 @@
   // What is reached after 1, 2, … layers is paler and paler.
   const after = (layer) => ({ class: "patterns-after", style: `--shade: ${[1, 0.65, 0.42, 0.24][layer - 1]}` });
   const key = (...parts) => make("p", { class: "patterns-key" },
-    ...parts.flatMap(([attributes, words]) => [make("i", attributes), words]));
+    ...parts.map(([attributes, words]) => make("span", {}, make("i", attributes), words)));
 
   class Editor {
     constructor() {
@@ -86,7 +86,7 @@
       this.sizes = Object.fromEntries(Object.entries(SIZES).map(([size, { name }]) =>
         [size, slider(name, { min: 1, max: 16 }, (value) => change({ [size]: value }))]));
       this.causal = choice("causal", () => change({ causal: !this.state.causal }));
-      this.sorted = choice("sorted by class", () => change({ isSorted: !this.state.isSorted }));
+      this.sorted = choice("sort by class", () => change({ isSorted: !this.state.isSorted }));
       this.layers = Array.from({ length: MOST }, (_, t) => choice("", () => change({ layers: t + 1 })));
       this.rule = make("p", { class: "patterns-rule" });
       this.mask = matrix((row, column) => change({ query: this.order[row], key: this.order[column] }));
@@ -98,15 +98,15 @@
       point(this.stage, (row, column) => change({ key: column }));
       this.told = make("p", { class: "patterns-told", "aria-live": "polite" });
       this.root = make("section", { class: "play patterns", "aria-label": "Pattern editor" },
-        row("Pattern", [...this.patterns, this.causal]), this.rule,
-        make("div", { class: "patterns-sizes" }, ...Object.values(this.sizes)), row("Layers", this.layers),
+        row("Pattern", this.patterns), this.rule,
+        make("div", { class: "patterns-sizes" }, ...Object.values(this.sizes)),
+        row("Options", [this.causal, this.sorted]), row("Layers", this.layers),
         make("div", { class: "patterns-matrices" },
-          make("div", {}, make("div", { class: "patterns-title" }, this.mask.title, row("Order", [this.sorted])),
-            this.mask.picture,
+          make("div", {}, this.mask.title, this.mask.picture,
             key([{ class: "patterns-allowed" }, "allowed"], [{ class: "patterns-computed" }, "computed, then masked"],
               [{ class: "patterns-skipped" }, "skipped"]),
             this.mask.numbers),
-          make("div", {}, make("div", { class: "patterns-title" }, this.reach.title), this.reach.picture,
+          make("div", {}, this.reach.title, this.reach.picture,
             key([after(1), "after 1 layer"], [after(2), "2"], [after(3), "3"], [after(4), "4"]),
             this.reach.numbers)),
         make("div", { class: "patterns-stage" }, this.query, this.stage, this.key), this.told);
