@@ -18,6 +18,10 @@ LIVE = {
         " live/numbers.js live/training_numbers.js live/model.js live/stage.js"
         " live/translate.js"
     ),
+    "live-memory": (
+        "play/play.css memory/memory.css play/tensors.js play/elements.js memory/model.js"
+        " memory/memory.js"
+    ),
     "live-heads": (
         "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"
         " heads/weights.js heads/model.js heads/surgery.js"

@@ -251,7 +251,7 @@ def test_the_results_repeat_what_the_chapters_find():
 def loaded(page):
     """The files that a page loads before a reader scrolls, without fonts and MathJax."""
     tags = re.findall(
-        r'<(?:img|script|link)\b(?![^>]*data-late="(?!live-translation"))[^>]*>',
+        r'<(?:img|script|link)\b(?![^>]*data-late="(?!live-(?:translation|memory)"))[^>]*>',
         page.read_text("utf-8"),
     )
     found = [
