@@ -1,9 +1,9 @@
 """The study of chapter 7 on what a pattern tells a model: few keys, or how far away they are.
 
 Two tasks. *copying* is that of the study of patterns, with full attention that has a bias for
-each distance, and with few keys at random distances. *window* is new text alone, in which every
-model reads the last five characters in each of two layers, by attention or by a convolution. All
-runs take a few minutes on one CPU core.
+each distance, which is learned slowly or quickly, and with few keys at random distances.
+*window* is new text alone, in which every model reads the last five characters in each of two
+layers, by attention or by a convolution. All runs take a few minutes on one CPU core.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from companion.models.transformer import CausalTransformerLayer
 
 #: The models of each task.
 MODELS = {
-    "copying": ("full, bias", "few keys"),
+    "copying": ("full, bias", "full, quick bias", "few keys"),
     "window": ("dot product", "dot product, bias", "bias alone", "convolution"),
 }
 TITLE = "Chapter 7: few keys or known distances, and a window of five characters"
@@ -41,13 +41,14 @@ class DistanceBias(PatternAttention):
 
     ::
 
-        e_ij = q_iᵀ k_j / √d + b_{i − j},   or one of the two terms alone
+        e_ij = q_iᵀ k_j / √d + scale · b_{i − j},   or one of the two terms alone
 
     Args:
         heads: each has biases of its own.
         window: how many positions a query attends to, itself included; by default all
             before it.
         products, biases: which terms the score has.
+        scale: of the biases; Adam moves the score so many times faster by them.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class DistanceBias(PatternAttention):
         window: int | None = None,
         products: bool = True,
         biases: bool = True,
+        scale: float = 1.0,
     ) -> None:
         rule = masks.anywhere() if window is None else masks.local(window - 1)
         super().__init__(rule, causal=True)
-        self.window, self.products, self.biases = window, products, biases
+        self.window, self.products = window, products
+        self.bias_scale = scale * biases
         self.bias = nn.Parameter(torch.zeros(heads, window or _LONGEST))
 
     def score(
@@ -72,7 +75,7 @@ class DistanceBias(PatternAttention):
         i = torch.arange(key.shape[-2], device=key.device)
         distance = (i[:, None] - i).clamp(0, self.bias.shape[-1] - 1)
         products = super().score(query, key) * self.products
-        return products + self.bias[:, distance] * self.biases
+        return products + self.bias[:, distance] * self.bias_scale
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
@@ -85,7 +88,7 @@ class DistanceBias(PatternAttention):
             for x in (key, value)
         )  # (b, h, n, d, w), the query's own position first
         scores = (query[..., None] * keys).sum(-2) / query.shape[-1] ** 0.5
-        scores = scores * self.products + self.bias[:, None] * self.biases
+        scores = scores * self.products + self.bias[:, None] * self.bias_scale
         distance = torch.arange(self.window)
         before = torch.arange(query.shape[-2])[:, None] < distance
         weights = scores.masked_fill(before, -torch.inf).softmax(-1)  # (b, h, n, w)
@@ -144,7 +147,8 @@ def layers(task: str, model: str, seed: int = 0) -> list[CausalTransformerLayer]
         if model == "few keys":
             return PatternAttention(few_keys(seed), causal=True)
         window = _WINDOW if task == "window" else None
-        return DistanceBias(4, window, model != "bias alone", "bias" in model)
+        scale = 30.0 if "quick" in model else 1.0
+        return DistanceBias(4, window, model != "bias alone", "bias" in model, scale)
 
     return [
         CausalTransformerLayer(64, 4, attention=attention(), **options)
