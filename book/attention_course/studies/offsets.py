@@ -191,9 +191,11 @@ def settings() -> list[dict[str, Any]]:
     window = {"task": "window", "model": MODELS["window"], "steps": 600}
     slower = {"task": "window", "model": "dot product", "steps": 600}
     copying = {"task": "copying", "model": MODELS["copying"], "steps": 150}
+    bias = {"task": "copying", "model": "full, bias", "steps": 150}
     return [
         *grid(**window, learning_rate=0.02, seed=range(3)),
         *grid(**window, learning_rate=[0.005, 0.01, 0.04], seed=0),
         *grid(**slower, learning_rate=0.01, seed=[1, 2]),
         *grid(**copying, learning_rate=0.02, seed=range(3)),
+        *grid(**bias, learning_rate=[0.04, 0.1], seed=0),
     ]
