@@ -90,6 +90,22 @@ const attention = (() => {
     return indexOfLargest(rates);
   }
 
+  // The means of the first 1, 2, … values that hard attention samples, by the seeds 1, 2, …, and how often each was.
+  function sampleMany(weights, values, count) {
+    const counts = values.map(() => 0);
+    const totals = [0, 0];
+    const means = [];
+    for (let seed = 1; seed <= count; seed += 1) {
+      const sampled = sample(weights, seed);
+      if (sampled >= 0) {
+        counts[sampled] += 1;
+        values[sampled].forEach((value, axis) => { totals[axis] += value; });
+      }
+      means.push(totals.map((total) => total / seed));
+    }
+    return { means, proportions: counts.map((times) => times / count) };
+  }
+
   // The index of the largest of numbers that are not negative; −1 if all are 0.
   function indexOfLargest(numbers) {
     const largest = Math.max(...numbers);
@@ -114,6 +130,7 @@ const attention = (() => {
     const sampled = state.choice === "hard" ? sample(weights, state.seed) : -1;
     const used = state.choice === "hard" ? oneHot(sampled, n) : weights;
     return {
+      ...(state.choice === "hard" ? sampleMany(weights, keys, state.seed) : {}),
       scores,
       visible,
       logits,

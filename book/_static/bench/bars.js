@@ -69,7 +69,7 @@ const benchBars = (() => {
 
   // The steps as rows: name, title, what is said beside it, numbers, and their range.
   function rowsOf(state, result) {
-    const { scores, logits, visible, weights, used } = result;
+    const { scores, logits, visible, weights, proportions } = result;
     const left = logits.map((logit, j) => (visible[j] ? logit : undefined));
     const leftRange = rangeOf(left.filter(Number.isFinite));
     const rows = [
@@ -77,7 +77,9 @@ const benchBars = (() => {
       ["logits", "After the mask", maskedAndDivided(state, result), left, leftRange],
       ["weights", "Weights", softmaxAndSum(state, result), weights, [0, 1]],
     ];
-    const sampled = ["sampled", "Sample", "one key, by its weight", used, [0, 1]];
+    const how = state.seed === 1 ? ["Sample", "one key, by its weight"]
+      : ["Samples", `${state.seed}, the last outlined`];
+    const sampled = ["sampled", ...how, proportions, [0, 1]];
     return state.choice === "hard" ? [...rows, sampled] : rows;
   }
 
@@ -146,6 +148,8 @@ const benchBars = (() => {
     if (state.choice === "hard") {
       const largest = drawn[2].querySelector(`[data-key="${result.largest + 1}"]`);
       largest?.classList.add("argmax");
+      const last = drawn[3].querySelector(`[data-key="${result.sampled + 1}"]`);
+      if (state.seed > 1) last?.classList.add("last");
     }
     const end = HEAD + rows.length * ROW + TITLE - 4;
     const output = element("g", { class: "step output", "data-value": result.output.join(" ") },

@@ -2,260 +2,64 @@
 (() => {
   "use strict";
 
-  const { show, showPoint } = benchDrawing;
-  const { REACH, EXAMPLES } = benchState;
-  const STEP = 0.1; // of an arrow key
-  const LARGE_STEP = 0.5; // with Shift
-  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-  const QUIET = 300; // milliseconds without a change before it is in the address and read out
-
+  const { EXAMPLES } = benchState;
+  const { html: make, button } = Elements;
   const INVITATION = "Drag the query q, and watch the weights and the output follow.";
-  const MARKUP = `
-    <div class="bench-examples" role="group" aria-label="Examples"></div>
-    <p class="bench-hint"></p>
-    <div class="bench-parts">
-      <div class="bench-controls"></div>
-      <div class="bench-bars">
-        <p class="bench-note bench-gaussian">Pale bars: weights before the Gaussian. It leaves a
-          sum below 1, so there is no hard attention here.</p>
-        <p class="bench-summary"></p>
-        <p class="bench-spoken visually-hidden" aria-live="polite"></p>
-      </div>
-      <div class="bench-plane">
-        <p class="bench-note">The values are the keys. Green: weights. Orange: lines of equal
-          score.</p>
-      </div>
-    </div>
-    <p class="bench-buttons">
-      <button type="button" class="bench-button" name="copy">Copy link</button>
-      <button type="button" class="bench-button" name="reset">Reset</button>
-      <span class="bench-note" role="status"></span>
-    </p>
-    <details><summary>All numbers</summary><table>
-      <caption>The keys, and what each step makes of their scores.</caption>
-      <thead><tr><th scope="col">Key</th><th scope="col">(x, y)</th><th scope="col">Score</th>
-        <th scope="col">After the mask</th><th scope="col">Weight</th></tr></thead>
-      <tbody></tbody>
-    </table></details>`;
 
   const figure = document.querySelector("figure.bench-figure");
   if (!figure) return;
 
-  const root = document.createElement("div");
-  root.className = "bench";
-  root.innerHTML = MARKUP;
-  const find = (selector) => root.querySelector(selector);
-  const status = find('[role="status"]');
-
-  let state = benchState.first();
   let hinted; // the example whose hint is shown, if any
-  let settling; // the timer that waits until the reader pauses
-  const plane = benchPlane.make(state.keys);
-  const bars = benchBars.make();
-  const controls = benchControls.make(find(".bench-controls"), change);
-  const queryHandle = plane.handles.at(-1);
-  let selected = queryHandle; // the handle that a click in the plane moves
-
-  // What a reader sees ---------------------------------------------------------------
-
-  function update(changes = {}) {
-    Object.assign(state, changes);
-    if (state.choice === "hard" && !benchState.canSample(state)) {
-      state.choice = "soft";
-      status.textContent = "Hard attention samples from weights that sum to 1. Under a Gaussian "
-        + "window they do not.";
-    }
-    const result = attention.attend(state);
-    plane.update(state, result);
-    find(".bench-gaussian").hidden = state.window !== "gaussian";
-    bars.update(state, result);
-    controls.update(state);
-    describeHandles(result);
-    describeExamples();
-    fillTable(result);
-    find(".bench-summary").textContent = summary(result);
-  }
-
-  // What a reader does is drawn at once; a little later it is in the address and read out.
-  function change(changes) {
-    status.textContent = "";
-    update(changes);
-    clearTimeout(settling);
-    settling = setTimeout(settle, QUIET);
-  }
-
-  function settle() {
-    writeAddress();
-    speak();
-  }
-
-  function speak() {
-    find(".bench-spoken").textContent = find(".bench-summary").textContent;
-  }
-
-  function summary({ largest, sampled, weights, output, expected }) {
-    if (largest < 0) return "Every key is masked: all weights are 0, and so is the output.";
-    const weight = show(weights[largest]);
-    if (state.choice === "hard") {
-      return `Key ${sampled + 1} was sampled, with probability ${show(weights[sampled])}; the most `
-        + `probable is key ${largest + 1}, with ${weight}. The output is ${showPoint(output)}; `
-        + `the mean over many samples is ${showPoint(expected)}.`;
-    }
-    const sum = attention.sum(weights);
-    const less = sum < 0.995 ? ` The weights sum to ${show(sum)}.` : "";
-    const most = weights[largest] > 0.5
-      ? `The query attends mostly to key ${largest + 1}, with weight ${weight}.`
-      : `The largest weight is that of key ${largest + 1}, ${weight}.`;
-    return `${most}${less} The output is ${showPoint(output)}.`;
-  }
-
-  function describeHandles({ visible }) {
-    [...state.keys, state.query].forEach(([x, y], index) => {
-      const masked = visible[index] === false ? ", masked" : "";
-      plane.handles[index].setAttribute("aria-valuenow", x);
-      plane.handles[index].setAttribute("aria-valuetext", `x ${show(x)}, y ${show(y)}${masked}`);
-    });
-  }
-
-  function fillTable({ scores, visible, logits, weights }) {
-    find("tbody").replaceChildren(...state.keys.map((key, j) => {
-      const row = document.createElement("tr");
-      const head = document.createElement("th");
-      head.scope = "row";
-      head.textContent = j + 1;
-      row.append(head);
-      const logit = visible[j] ? show(logits[j], 4) : "masked";
-      const cells = [showPoint(key), show(scores[j], 4), logit, show(weights[j], 4)];
-      for (const words of cells) row.insertCell().textContent = words;
-      return row;
-    }));
-  }
-
-  // What belongs to one key is marked in the plane and among the bars.
-  function mark(event) {
-    const key = event.target.closest("[data-key]")?.dataset.key;
-    for (const part of root.querySelectorAll("[data-key]")) {
-      part.classList.toggle("lit", part.dataset.key === key);
-    }
-  }
-
-  // The query and the keys, to be moved ----------------------------------------------
-
-  const within = (value) => Math.round(Math.min(Math.max(value, -REACH), REACH) * 100) / 100;
-
-  function move(handle, point) {
-    const goal = point.map(within);
-    if (handle === queryHandle) change({ query: goal });
-    else change({ keys: state.keys.map((key, j) => (handle === plane.handles[j] ? goal : key)) });
-  }
-
-  function pointOf(event) {
-    const place = new DOMPoint(event.clientX, event.clientY);
-    const { x, y } = place.matrixTransform(plane.svg.getScreenCTM().inverse());
-    return benchPlane.toPlane(x, y);
-  }
-
-  function select(handle) {
-    selected.classList.remove("selected");
-    selected = handle;
-    selected.classList.add("selected");
-  }
-
-  // Where handles overlap, the one whose centre is nearest is meant.
-  function nearest([x, y]) {
-    const distances = [...state.keys, state.query].map(([a, b]) => Math.hypot(a - x, b - y));
-    return plane.handles[distances.lastIndexOf(Math.min(...distances))];
-  }
-
-  function grasp(event) {
-    const handle = nearest(pointOf(event));
-    event.preventDefault();
-    handle.setPointerCapture(event.pointerId);
-    handle.focus({ preventScroll: true });
-  }
-
-  function press(event, index) {
-    const direction = ARROWS[event.key];
-    if (!direction || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const step = event.shiftKey ? LARGE_STEP : STEP;
-    const from = [...state.keys, state.query][index];
-    move(plane.handles[index], from.map((value, axis) => value + step * direction[axis]));
-  }
-
-  function prepare(handle, index) {
-    const attributes = {
-      role: "slider",
-      tabindex: 0,
-      "aria-label": handle === queryHandle ? "Query" : `Key ${index + 1}`,
-      "aria-valuemin": -REACH,
-      "aria-valuemax": REACH,
-    };
-    for (const [name, value] of Object.entries(attributes)) handle.setAttribute(name, value);
-    handle.addEventListener("focus", () => select(handle));
-    handle.addEventListener("keydown", (event) => press(event, index));
-    handle.addEventListener("click", (event) => event.stopPropagation());
-    handle.addEventListener("pointerdown", grasp);
-    handle.addEventListener("pointermove", (event) => {
-      if (handle.hasPointerCapture(event.pointerId)) move(handle, pointOf(event));
-    });
-  }
-
-  // Examples and addresses -----------------------------------------------------------
+  const examples = make("div", { class: "play-row", role: "group", "aria-label": "Examples" });
+  const hint = make("p", { class: "bench-hint" });
+  const bench = benchWidget.make({
+    state: benchState.first(),
+    onUpdate: describeExamples,
+    onSettle: writeAddress,
+  });
 
   // Each example is a section of this page, whose first paragraph says what to try. It has a
   // button in the bench, and one of its own that leads to the bench.
   function addExample(id) {
     const section = document.getElementById(id);
-    const choose = button(section.querySelector("h3").firstChild.textContent, () => {
+    const act = () => {
       showExample(id);
-      settle();
-    });
-    choose.dataset.example = id;
-    find(".bench-examples").append(choose);
+      bench.settle();
+    };
+    const name = section.querySelector("h3").firstChild.textContent;
+    const choose = button(name, act, { "data-example": id });
+    examples.append(choose);
     section.querySelector("p").after(button("Try it in the bench", () => {
-      choose.click();
-      root.scrollIntoView();
-    }));
-  }
-
-  function button(words, act) {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.className = "bench-button";
-    made.textContent = words;
-    made.addEventListener("click", act);
-    return made;
+      act();
+      bench.root.scrollIntoView();
+    }, { class: "play-button" }));
   }
 
   function showExample(id) {
-    status.textContent = "";
-    state = benchState.first(EXAMPLES[id]);
     hinted = id;
-    update();
+    bench.showState(benchState.first(EXAMPLES[id]));
   }
 
   // A button is pressed as long as the bench shows its example as it was.
-  function describeExamples() {
+  function describeExamples(state) {
     const now = benchState.write(state);
-    for (const example of root.querySelectorAll("[data-example]")) {
+    for (const example of examples.children) {
       const first = benchState.first(EXAMPLES[example.dataset.example]);
       example.setAttribute("aria-pressed", benchState.write(first) === now);
     }
-    find(".bench-hint").textContent = canFollowHint()
+    hint.textContent = canFollowHint(state)
       ? document.querySelector(`#${hinted} p`).textContent : INVITATION;
   }
 
   // A hint leads away from its example, and is there as long as all controls that it may name.
-  function canFollowHint() {
+  function canFollowHint(state) {
     if (!hinted) return false;
     const shown = benchControls.needed(state);
     const named = benchControls.needed(benchState.first(EXAMPLES[hinted]));
     return Object.keys(named).every((name) => shown[name] || !named[name]);
   }
 
-  function writeAddress() {
-    clearTimeout(settling);
+  function writeAddress(state) {
     const changed = benchState.write(state);
     const plain = location.pathname + location.search;
     history.replaceState(null, "", changed ? `#${changed}` : plain);
@@ -264,14 +68,11 @@
   // An address may hold settings, name an example, or lead to another part of the page.
   function readAddress() {
     if (!location.hash.includes("=")) return;
-    const { state: found, wrong } = benchState.read(location.hash);
-    state = found;
+    const { state, wrong } = benchState.read(location.hash);
     hinted = undefined;
-    update();
-    speak();
-    status.textContent = wrong.length
-      ? `The bench ignores a part of the address: ${wrong.join("; ")}.`
-      : "";
+    bench.showState(state);
+    bench.speak();
+    bench.say(wrong.length ? `The bench ignores a part of the address: ${wrong.join("; ")}.` : "");
   }
 
   // A reader who follows a link to an example finds it in the bench, and the bench in view.
@@ -279,39 +80,32 @@
     const example = location.hash.slice(1);
     if (Object.hasOwn(EXAMPLES, example)) {
       showExample(example);
-      addEventListener("load", () => requestAnimationFrame(() => root.scrollIntoView()));
+      addEventListener("load", () => requestAnimationFrame(() => bench.root.scrollIntoView()));
     } else {
-      update();
+      bench.showState(benchState.first());
       readAddress();
     }
   }
 
   async function copyLink() {
-    settle();
+    bench.settle();
     try {
       await navigator.clipboard.writeText(location.href);
-      status.textContent = "The link is copied.";
+      bench.say("The link is copied.");
     } catch {
-      status.textContent = "The browser does not allow it: copy the link from the address bar.";
+      bench.say("The browser does not allow it: copy the link from the address bar.");
     }
   }
 
-  find(".bench-plane").prepend(plane.svg);
-  find(".bench-bars").prepend(bars.svg);
-  plane.svg.setAttribute("role", "group");
-  plane.svg.setAttribute("aria-label", "A query and six keys in the plane, which arrow keys move");
-  bars.svg.setAttribute("aria-label", "Scores and weights as bars; a table has all numbers");
-  plane.handles.forEach(prepare);
-  plane.svg.addEventListener("click", (event) => move(selected, pointOf(event)));
-  root.addEventListener("pointerover", mark);
-  find('[name="copy"]').addEventListener("click", copyLink);
-  find('[name="reset"]').addEventListener("click", () => {
-    hinted = undefined;
-    change(benchState.first());
-  });
+  bench.root.prepend(examples, hint);
+  bench.root.querySelector('[role="status"]').before(make("div", { class: "play-row bench-buttons" },
+    button("Copy link", copyLink),
+    button("Reset", () => {
+      hinted = undefined;
+      bench.change(benchState.first());
+    })));
   Object.keys(EXAMPLES).forEach(addExample);
-  select(queryHandle);
   start();
   addEventListener("hashchange", readAddress);
-  figure.replaceWith(root);
+  figure.replaceWith(bench.root);
 })();

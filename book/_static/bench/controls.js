@@ -46,8 +46,12 @@ const benchControls = (() => {
     <fieldset><legend>Attention</legend>
       <label><input type="radio" name="choice" value="soft"> soft</label>
       <label><input type="radio" name="choice" value="hard"> hard</label>
-      <button type="button" class="bench-button">Sample again</button>
-    </fieldset>`;
+    </fieldset>
+    <div class="play-row">
+      <button type="button" name="again">Sample again</button>
+      <button type="button" name="more">Sample 100 more</button>
+      <button type="button" name="step">Step</button>
+    </div>`;
 
   // The slider of the temperature moves in equal ratios, so large that two digits tell its
   // values apart.
@@ -71,19 +75,39 @@ const benchControls = (() => {
       position: mask === "causal" || (window !== "all" && !gaussian),
       centre: gaussian,
       size: window !== "all",
+      step: mask === "causal" || window !== "all",
       again: choice === "hard",
+      more: choice === "hard",
     };
   }
 
-  // Controls in an element, which tell every change to a function.
-  function make(root, change) {
+  // A step along the sequence, and from its end back to its beginning: the query's position, or half a position
+  // for the centre of a window.
+  function step({ window, position, centre }) {
+    const [name, next] = window === "gaussian" ? ["centre", centre + 0.5] : ["position", position + 1];
+    const { least, most } = SETTINGS[name];
+    return { [name]: next > most ? least : next };
+  }
+
+  // Controls in an element, which tell every change to a function: all, or those that `only` names. `words` has
+  // other words for a control or an option.
+  function make(root, change, only, words = {}) {
     root.innerHTML = MARKUP;
+    for (const [name, text] of Object.entries(words)) {
+      const renamed = root.querySelector(`option[value="${name}"], label[for="bench-${name}"] span`);
+      if (renamed) renamed.textContent = text;
+    }
+    if (words.gaussian) { // a chapter's windows are those that it names
+      for (const option of root.querySelectorAll('[name="window"] option')) {
+        if (!Object.hasOwn(words, option.value)) option.remove();
+      }
+    }
     const control = (name) => root.querySelector(`[name="${name}"]`);
     const label = (name, part) => root.querySelector(`label[for="bench-${name}"] ${part}`);
     const choices = root.querySelectorAll('[name="choice"]');
     const hard = root.querySelector('[value="hard"]');
-    const again = root.querySelector("button");
-    let seed;
+    const isWanted = (name) => !only || only.includes(name);
+    let shown;
 
     for (const name of ["score", "mask", "window"]) {
       control(name).addEventListener("change", () => change({ [name]: control(name).value }));
@@ -96,10 +120,20 @@ const benchControls = (() => {
     for (const choice of choices) {
       choice.addEventListener("change", () => change({ choice: choice.value }));
     }
-    again.addEventListener("click", () => change({ seed: (seed % SETTINGS.seed.most) + 1 }));
+    const sampleMore = (count) => {
+      const { most } = SETTINGS.seed;
+      change({ seed: shown.seed === most ? 1 : Math.min(shown.seed + count, most) });
+    };
+    control("again").addEventListener("click", () => sampleMore(1));
+    control("more").addEventListener("click", () => sampleMore(100));
+    control("step").addEventListener("click", () => change(step(shown)));
+    for (const name of ["score", "temperature", "mask", "window"]) {
+      control(name).parentElement.hidden = !isWanted(name);
+    }
+    root.querySelector("fieldset").hidden = !isWanted("choice");
 
     function update(state) {
-      seed = state.seed;
+      shown = { ...state };
       for (const name of ["score", "mask", "window"]) control(name).value = state[name];
       for (const [name, { toSlider }] of Object.entries(SLIDERS)) {
         control(name).value = toSlider(state[name]);
@@ -108,11 +142,13 @@ const benchControls = (() => {
       }
       for (const choice of choices) choice.checked = choice.value === state.choice;
       hard.disabled = !canSample(state);
-      label("size", "span").textContent = SIZES[state.window] ?? "";
+      label("size", "span").textContent = words.size ?? SIZES[state.window] ?? "";
       const isNeeded = needed(state);
-      again.hidden = !isNeeded.again;
       for (const name of ["position", "centre", "size"]) {
-        control(name).parentElement.hidden = !isNeeded[name];
+        control(name).parentElement.hidden = !isNeeded[name] || !isWanted(name);
+      }
+      for (const name of ["again", "more", "step"]) {
+        control(name).hidden = !isNeeded[name] || !isWanted(name);
       }
     }
 

@@ -100,25 +100,36 @@ const benchPlane = (() => {
     return group("arrow", ...(score === "distance" ? [] : [arrow]));
   }
 
+  // Where the mean of the samples went, from the first to the last.
+  function path({ means }) {
+    const points = means.map((mean) => toScreen(mean).map((value) => value.toFixed(1)).join(" "));
+    const [cx, cy] = toScreen(means.at(-1));
+    return group("means", element("path", { d: `M${points.join("L")}` }),
+      element("circle", { cx, cy, r: 5 }));
+  }
+
   // The output, with its mean under hard attention.
-  function outputs(state, { output, expected }) {
+  function outputs(state, result) {
+    const { output, expected } = result;
     const mark = (name, point) => {
       const [cx, cy] = toScreen(point);
       return group(name,
         element("circle", { class: "ring", cx, cy, r: 16 }),
         element("circle", { class: "centre", cx, cy, r: 4 }));
     };
-    const mean = state.choice === "hard" ? [mark("mean", expected)] : [];
-    return group("outputs", ...mean, mark("output", output));
+    if (state.choice === "soft") return group("outputs", mark("output", output));
+    const means = state.seed > 1 ? [path(result)] : [];
+    return group("outputs", ...means, mark("mean", expected), mark("output", output));
   }
 
   // Names beside query and output, each where most room is.
-  function labels(state, { output, expected }) {
+  function labels(state, { output, expected, means }) {
     const hard = state.choice === "hard";
     const named = [
       ["query", state.query, "query"],
       [hard ? "sample" : "output", output, "output"],
-      ...(hard ? [["mean", expected, "output"]] : []),
+      ...(hard ? [["soft", expected, "output"]] : []),
+      ...(hard && state.seed > 1 ? [["mean", means.at(-1), "mean"]] : []),
     ];
     const points = [...state.keys, ...named.map(([, point]) => point)];
     const taken = [...points.map(toScreen), ...TICKS];

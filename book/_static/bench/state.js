@@ -71,7 +71,7 @@ const benchState = (() => {
     keys: points(N, coordinate),
   };
 
-  // The examples, by the sections of this page that describe them.
+  // The examples, by the sections of the bench's page that describe them.
   const EXAMPLES = {
     "which-key-matches": { score: "dot" },
     "average-or-sample": { score: "cosine", temperature: 0.5, choice: "hard" },

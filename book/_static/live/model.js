@@ -80,29 +80,41 @@ const TranslationModel = (() => {
       return linear(W_o, maxout, W_oBias); // the softmax's input  (2.6)
     }
 
-    // Greedy decoding: the most probable word at each step. For each word of the translation and
-    // for its end there is a row of weights, one for each vector that the decoder gets.
-    function translate(words) {
+    // Before the first word: what a decoder attends to, and its state.
+    function start(words) {
       const h = encode(words.map((word) => LIVE_MODEL.source.indexOf(word)));
       const keys = h.map((state) => linear(U_a, state)); // once for the whole source
       const backward = h[0].subarray(h[0].length / 2); // ←h_1
-      let s = linear(W_s, backward, W_sBias).map(Math.tanh); // s_0  (2.5)
+      return { h, keys, s: linear(W_s, backward, W_sBias).map(Math.tanh) }; // s_0  (2.5)
+    }
+
+    // One word: the logits of y_i, from s_{i−1}, y_{i−1} and c_i, the weights, and the next state.
+    function step({ h, keys, s }, token) {
+      const word = row(E, token);
+      const { context, weights } = attend(s, h, keys);
+      const logits = output(s, word, context);
+      return { logits, weights, state: { h, keys, s: gru(f, join(word, context), s) } }; // s_i  (2.5)
+    }
+
+    // Greedy decoding: the most probable word at each step. For each word of the translation and
+    // for its end there is a row of weights, one for each vector that the decoder gets.
+    function translate(words) {
+      let state = start(words);
       let token = BOS;
       const translation = { words: [], weights: [], hasEnded: false };
       while (!translation.hasEnded && translation.words.length < LIVE_MODEL.longest) {
-        const word = row(E, token);
-        const { context, weights } = attend(s, h, keys);
-        token = argmax(output(s, word, context)); // y_i, from s_{i−1}, y_{i−1} and c_i
-        s = gru(f, join(word, context), s); // s_i  (2.5)
-        translation.weights.push(weights);
+        const found = step(state, token);
+        token = argmax(found.logits);
+        state = found.state;
+        translation.weights.push(found.weights);
         translation.hasEnded = token === EOS;
         if (!translation.hasEnded) translation.words.push(LIVE_MODEL.target[token]);
       }
       return translation;
     }
 
-    return { translate };
+    return { start, step, translate };
   }
 
-  return { load };
+  return { BOS, EOS, load };
 })();

@@ -65,6 +65,12 @@ const Tensors = (() => {
     return exponentials.map((value) => value / sum);
   }
 
+  function logSoftmax(logits) {
+    const largest = Math.max(...logits);
+    const total = logits.reduce((sum, logit) => sum + Math.exp(logit - largest), 0);
+    return Array.from(logits, (logit) => logit - largest - Math.log(total));
+  }
+
   function argmax(logits) {
     return logits.reduce((best, logit, i) => (logit > logits[best] ? i : best), 0);
   }
@@ -76,5 +82,5 @@ const Tensors = (() => {
     return x.map((value, i) => ((value - mean) / Math.sqrt(variance + 1e-5)) * scale[i] + shift[i]);
   }
 
-  return { reader, row, linear, join, dot, sigmoid, softmax, argmax, layerNorm };
+  return { reader, row, linear, join, dot, sigmoid, softmax, logSoftmax, argmax, layerNorm };
 })();
