@@ -23,6 +23,7 @@ MODULES = {path for folder in FOLDERS for path in folder.rglob("*.py")}
 DATA = {
     ROOT / "companion" / "py.typed",
     ROOT / "book" / "attention_course" / "diagrams" / "speed_of_light.json",
+    ROOT / "book" / "attention_course" / "live" / "beam.json",
     ROOT / "book" / "attention_course" / "live" / "heads.json",
     *FOLDER.rglob("*.json"),
     *STUDIES.glob("*.json"),

@@ -6,12 +6,15 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
+_BENCH = (
+    "play/play.css bench/picture.css bench/bench.css play/elements.js play/rules.js"
+    " bench/attention.js bench/state.js bench/drawing.js bench/plane.js bench/bars.js"
+    " bench/controls.js bench/widget.js"
+)
 #: The files that a class of a picture or place needs, in the order of loading.
 LIVE = {
-    "bench-figure": (
-        "play/elements.js play/rules.js bench/picture.css bench/bench.css bench/attention.js"
-        " bench/state.js bench/drawing.js bench/plane.js bench/bars.js bench/controls.js bench/bench.js"
-    ),
+    "bench-figure": f"{_BENCH} bench/bench.js",
+    "live-bench": f"{_BENCH} bench/chapter.js",
     "page-filter": "filter/filter.js",
     "live-translation": (
         "play/play.css live/live.css play/tensors.js play/elements.js live/weights.js"
@@ -21,6 +24,10 @@ LIVE = {
     "live-memory": (
         "play/play.css memory/memory.css play/tensors.js play/elements.js memory/model.js"
         " memory/memory.js"
+    ),
+    "live-beam": (
+        "play/play.css beam/beam.css play/tensors.js play/elements.js live/weights.js"
+        " live/numbers.js live/model.js beam/search.js beam/tree.js"
     ),
     "live-heads": (
         "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"

@@ -74,7 +74,7 @@ const benchState = (() => {
   // The examples, by the sections of the bench's page that describe them.
   const EXAMPLES = {
     "which-key-matches": { score: "dot" },
-    "average-or-sample": { score: "cosine", temperature: 0.5, choice: "hard" },
+    "average-or-sample": { temperature: 2, choice: "hard" },
     "a-gaussian-window": { window: "gaussian", centre: 3.5, size: 2, temperature: 2 },
     "sparse-patterns": { score: "scaled", window: "strided", size: 2, position: 6 },
   };

@@ -200,14 +200,9 @@
       const last = rows.length - 1;
       const [i, j] = this.cell ?? [last, argmaxOf(rows[last].weights)];
       const best = [Math.min(i, last), Math.min(j, rows[Math.min(i, last)].weights.length - 1)];
-      const cells = rows.map(({ weights }, a) => weights.map((weight, b) => {
-        const cell = make("td", { role: "gridcell", tabindex: -1,
-          style: `--weight: ${weight.toFixed(3)}`,
-          "aria-label": `${queries[a]} to ${keys[b]}: ${percent(weight)}` });
-        cell.addEventListener("click", () => cell.focus());
-        cell.addEventListener("focus", () => this.showCell(cells, a, b));
-        return cell;
-      }));
+      const cells = rows.map(({ weights }, a) => weights.map((weight, b) =>
+        make("td", { role: "gridcell", tabindex: -1, style: `--weight: ${weight.toFixed(3)}`,
+          "aria-label": `${queries[a]} to ${keys[b]}: ${percent(weight)}` })));
       const body = cells.map((line, a) => make("tr", { role: "row" },
         make("th", { scope: "row", role: "rowheader" }, queries[a]), ...line));
       const head = make("tr", { role: "row" }, make("td", { role: "presentation" }),
@@ -215,13 +210,7 @@
           .map((word) => make("th", { scope: "col", role: "columnheader" }, make("span", {}, word))));
       const grid = make("table", { role: "grid", "aria-label": `Weights of ${fullName(this.selected)}` },
         make("thead", { role: "rowgroup" }, head), make("tbody", { role: "rowgroup" }, ...body));
-      grid.addEventListener("keydown", (event) => {
-        const [a, b] = this.cell;
-        const next = { ArrowDown: [a + 1, b], ArrowUp: [a - 1, b], ArrowRight: [a, b + 1], ArrowLeft: [a, b - 1] }[event.key];
-        if (!next) return;
-        event.preventDefault();
-        cells[next[0]]?.[Math.min(next[1], cells[next[0]].length - 1)]?.focus();
-      });
+      Elements.walk(cells, (a, b) => this.showCell(cells, a, b));
       const { exactMatch } = this.selected;
       this.arithmetic = make("p", { class: "heads-arithmetic", "aria-live": "polite" });
       this.detail.replaceChildren(

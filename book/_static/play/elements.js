@@ -40,17 +40,32 @@ const Elements = (() => {
     return Object.assign(html("label", { class: "play-slider" }, html("span", {}, name), shown, input), { set });
   }
 
+  // Arrow keys lead from cell to cell, in rows; a cell that has the focus is shown.
+  function walk(rows, show) {
+    rows.forEach((row, i) => row.forEach((cell, j) => {
+      cell.addEventListener("click", () => cell.focus());
+      cell.addEventListener("focus", () => show(i, j));
+      cell.addEventListener("keydown", (event) => {
+        const next = { ArrowDown: [i + 1, j], ArrowUp: [i - 1, j], ArrowRight: [i, j + 1], ArrowLeft: [i, j - 1] }[event.key];
+        if (!next) return;
+        event.preventDefault();
+        const goal = rows[next[0]];
+        goal?.[Math.min(next[1], goal.length - 1)]?.focus();
+      });
+    }));
+  }
+
   // On the screen, what a function makes takes the place of each still picture of this class or, in a chapter, tag.
   async function inPlaceOf(name, makeRoot) {
     for (const place of document.querySelectorAll(`.${name}, .tag_${name}`)) {
       const picture = (place.querySelector("figure") ?? place).querySelector("img, svg");
       const still = picture.closest("a") ?? picture;
-      const root = await makeRoot();
+      const root = await makeRoot(place);
       still.classList.add("on-paper");
       still.parentElement.querySelector(".enlarge")?.remove();
       still.after(root);
     }
   }
 
-  return { html, svg, button, slider, inPlaceOf };
+  return { html, svg, button, slider, walk, inPlaceOf };
 })();
