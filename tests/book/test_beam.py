@@ -42,9 +42,7 @@ def tree(visit_live):
     ("width", "alpha"), [(1, 0.0), (2, 0.0), (3, 1.0), (4, 4.0), (5, 0.0)]
 )
 def test_the_page_finds_what_the_package_finds(tree, task, model, width, alpha):
-    chosen = [
-        pair.number for pair in random.Random(width).sample(task.test_pairs, 100)
-    ]
+    chosen = [pair.number for pair in random.Random(width).sample(task.test_pairs, 100)]
     pages = tree.evaluate(SEARCH, [[number, width, alpha] for number in chosen])
     found, _ = beam.search(task, model, chosen, width, alpha)
     for row, (shown, _, _) in enumerate(pages):
@@ -98,9 +96,12 @@ def test_the_text_says_what_is_on_record():
     text = (ROOT / "book" / f"{CHAPTER}.md").read_text("utf-8")
     _, searching, modelling = zip(*beam.recorded()["errors"], strict=True)
     assert sum(beam.recorded()["errors"][0]) == 534
-    assert "the 534 test numbers the search errors fall from {} to {} and to {} as".format(
-        *searching
-    ) in text
+    assert (
+        "the 534 test numbers the search errors fall from {} to {} and to {} as".format(
+            *searching
+        )
+        in text
+    )
     assert f"the model errors rise from {modelling[0]} to {modelling[2]}" in text
     assert max(modelling) == modelling[2]
 
@@ -130,7 +131,8 @@ def test_a_length_penalty_makes_sentences_longer(tree):
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "0", "-3", "9" * 9999, "<img src=x onerror=alert(1)>", "ninety ninety"]
+    "typed",
+    ["", "0", "-3", "9" * 9999, "<img src=x onerror=alert(1)>", "ninety ninety"],
 )
 def test_what_is_no_number_is_said_and_loses_nothing(tree, typed):
     before = tree.locator(".beam-tree").inner_text()
@@ -151,8 +153,6 @@ def test_arrow_keys_walk_over_the_tree_and_show_the_competition(tree):
     step = tree.locator(".beam-step")
     assert "best extensions" in step.inner_text()
     for sums in step.locator("td:nth-child(2)").all_inner_texts():
-        prefix, sign, added, total = (
-            sums.replace("−", "-").replace("= ", "").split(" ")
-        )
+        prefix, sign, added, total = sums.replace("−", "-").replace("= ", "").split(" ")
         step_sum = float(prefix) + float(sign + added)
         assert step_sum == pytest.approx(float(total), abs=0.011)

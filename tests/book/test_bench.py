@@ -240,6 +240,24 @@ def test_samples_are_those_of_the_package_for_the_same_random_times(
     assert ((counts / len(found) - weights).abs() < 4 * deviation).all()
 
 
+def test_the_mean_of_the_samples_is_that_of_the_package(numbers, parameters):
+    state = numbers.evaluate("benchState.first({choice: 'hard', seed: 300})")
+    means, proportions, times = numbers.evaluate(
+        """state => {
+            const { means, proportions } = attention.attend(state);
+            return [means, proportions, means.map((_, n) => attention.clocks(n + 1, 6))];
+        }""",
+        state,
+    )
+    _, weights, _, context = package_numbers(state, parameters)
+    sampled = one_hot(weights / torch.tensor(times, dtype=torch.float64)).double()
+    close(proportions, sampled.mean(0))
+    counts = torch.arange(1, 301)[:, None]
+    expected = (sampled @ source(state)).cumsum(0) / counts
+    torch.testing.assert_close(torch.tensor(means, dtype=torch.float64), expected)
+    assert (expected[-1] - context).norm() < (expected[10] - context).norm() / 2
+
+
 def test_a_query_without_any_key_gets_weights_and_output_of_zero(numbers):
     changes = {"mask": "padding", "window": "local", "size": 1, "position": 6}
     for choice in ("soft", "hard"):
@@ -693,6 +711,76 @@ def test_a_new_sample_leaves_the_mean_where_it_is(open_bench):
     said = page.locator(".bench-summary").text_content()
     assert "was sampled" in said
     assert "mean over many samples" in said
+
+
+def visible(part):
+    return part.locator(".bench-controls :is(label, button):visible").all_inner_texts()
+
+
+def test_chapter_3_ranks_six_keys_by_six_scores(visit_live):
+    page = visit_live("03_attention", "live-bench")
+    part = page.locator(".tag_live-bench .bench")
+    assert visible(part) == ["Score"]
+    first = {}
+    for score in SCORES:
+        part.get_by_label("Score").select_option(score)
+        weights = [float(x) for x in page.evaluate(SHOWN)["weights"]]
+        first[score] = weights.index(max(weights)) + 1
+        if score == "cosine":
+            assert abs(weights[0] - weights[5]) < 0.02 < weights[5] - max(weights[1:5])
+    assert first["dot"] == 1
+    assert first["distance"] == 6
+
+
+def test_in_chapter_4_the_mean_of_the_samples_approaches_soft_attention(visit_live):
+    page = visit_live("04_hard", "live-bench")
+    part = page.locator(".tag_live-bench .bench")
+    assert visible(part) == ["Temperature τ 2", "Sample again", "Sample 100 more"]
+
+    def distance():
+        said = part.locator(".bench-summary").text_content()
+        return float(said.split("distance of ")[1].rstrip("."))
+
+    for _ in range(9):
+        part.get_by_role("button", name="Sample again").click()
+    assert part.locator(".sampled .last").count() == 1
+    after_ten = distance()
+    for _ in range(9):
+        part.get_by_role("button", name="Sample 100 more").click()
+    assert distance() < 0.05 < after_ten
+    part.get_by_role("button", name="Sample again").focus()
+    page.keyboard.press("Enter")
+    part.get_by_label("Temperature τ").fill("-0.7")
+    shown = page.evaluate(SHOWN)
+    assert float(shown["weights"][0]) > 0.99
+    assert distance() < 0.01
+
+
+def test_in_chapter_5_the_window_moves_by_steps(visit_live):
+    page = visit_live("05_luong", "live-bench")
+    part = page.locator(".tag_live-bench .bench")
+    assert visible(part) == ["Window", "Centre p 3.5", "Radius D 2", "Step"]
+
+    def seen():
+        shown = page.evaluate(SHOWN)
+        count = sum(one != "masked" for one in shown["logits"])
+        return count, sum(float(one) for one in shown["weights"])
+
+    for count in (4, 5, 4):
+        assert seen()[0] == count
+        assert seen()[1] < 0.7
+        part.get_by_role("button", name="Step").click()
+    part.get_by_label("Radius D").fill("1")
+    assert seen()[0] == 3
+    options = part.locator("option:visible, [name=window] option").all_text_contents()
+    assert [one for one in options if one.startswith("local")] == [
+        "local-m, p = t",
+        "local-p, p predicted",
+    ]
+    part.get_by_label("Window").select_option("local")
+    for count in (2, 3, 3, 3, 3, 2, 2):
+        assert (seen()[0], round(seen()[1], 6)) == (count, 1)
+        part.get_by_role("button", name="Step").click()
 
 
 def test_hard_attention_is_refused_under_a_gaussian_window(open_bench):

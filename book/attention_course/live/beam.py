@@ -38,7 +38,7 @@ def search(
     width: int,
     length_penalty: float = 0.0,
 ) -> tuple[decoding.Hypotheses, list[Tensor]]:
-    """What a beam finds for numbers, and the prefixes ``(rows, t)`` that it keeps at each step, ``bos`` first."""
+    """What a beam finds for numbers, and the prefixes ``(rows, t)`` kept at each step, ``bos`` first."""
     source = pad([task.source.encode(numbers.english_words(n)) for n in chosen])
     kept = []
 
