@@ -9,7 +9,7 @@
   const WIDTH = { min: 1, max: 5, step: 1, value: 2 };
   const ALPHA = { min: 0, max: 4, step: 0.5, value: 0 };
   const BADGE = ["1st", "2nd", "3rd", "4th", "5th"];
-  const signed = (value) => value.toFixed(2).replace("-", "−");
+  const signed = (value) => value.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
   const wordOf = (token) => (token === EOS ? "<eos>" : token === undefined ? "<bos>" : LIVE_MODEL.target[token]);
   const startsWith = ({ tokens }, prefix) => prefix.tokens.every((token, i) => tokens[i] === token);
   const same = (a, b) => a.tokens.join() === b.tokens.join();
