@@ -599,7 +599,8 @@ def test_every_handle_and_control_is_reached_by_tab_and_shows_it(open_bench):
     page = open_bench("#average-or-sample")
     expected = ["Which key matches", "Average or sample", "A Gaussian window"]
     expected += ["Sparse patterns", "score", "temperature", "mask", "window", "choice"]
-    expected += ["Sample again", *(f"Key {j + 1}" for j in range(KEYS)), "Query"]
+    expected += ["Sample again", "Sample 100 more"]
+    expected += [*(f"Key {j + 1}" for j in range(KEYS)), "Query"]
     expected += ["Copy link", "Reset"]
     page.locator(".bench button").first.focus()
     for name in expected:
@@ -714,7 +715,9 @@ def test_a_new_sample_leaves_the_mean_where_it_is(open_bench):
 
 
 def visible(part):
-    return part.locator(".bench-controls :is(label, button):visible").all_inner_texts()
+    """What the controls of a bench are called, with their values."""
+    shown = part.locator(".bench-controls :is(label, button):visible")
+    return [" ".join(text.split()) for text in shown.all_inner_texts()]
 
 
 def test_chapter_3_ranks_six_keys_by_six_scores(visit_live):
@@ -723,7 +726,7 @@ def test_chapter_3_ranks_six_keys_by_six_scores(visit_live):
     assert visible(part) == ["Score"]
     first = {}
     for score in SCORES:
-        part.get_by_label("Score").select_option(score)
+        part.get_by_label("Score", exact=True).select_option(score)
         weights = [float(x) for x in page.evaluate(SHOWN)["weights"]]
         first[score] = weights.index(max(weights)) + 1
         if score == "cosine":
@@ -777,7 +780,7 @@ def test_in_chapter_5_the_window_moves_by_steps(visit_live):
         "local-m, p = t",
         "local-p, p predicted",
     ]
-    part.get_by_label("Window").select_option("local")
+    part.get_by_label("Window", exact=True).select_option("local")
     for count in (2, 3, 3, 3, 3, 2, 2):
         assert (seen()[0], round(seen()[1], 6)) == (count, 1)
         part.get_by_role("button", name="Step").click()

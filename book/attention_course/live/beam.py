@@ -118,6 +118,11 @@ def still(task: TranslationTask, model: EncoderDecoder) -> dict[str, Any]:
     }
 
 
+def rounded(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as it is written: numbers have two decimals, and 0 has no sign."""
+    return json.loads(json.dumps(content), parse_float=lambda x: round(float(x), 2) + 0)
+
+
 def recorded() -> dict[str, Any]:
     """What the command has written."""
     return json.loads(STILL.read_text("utf-8"))
@@ -127,8 +132,8 @@ def main() -> None:
     """Search, and write what the picture and the text need."""
     task, without = french_numbers(), model()
     content = still(task, without) | {"errors": errors(task, without)}
-    rounded = json.loads(json.dumps(content), parse_float=lambda x: round(float(x), 2))
-    STILL.write_text(json.dumps(rounded, ensure_ascii=False) + "\n", "utf-8")
+    text = json.dumps(rounded(content), ensure_ascii=False)
+    STILL.write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":
