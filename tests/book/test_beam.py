@@ -90,13 +90,9 @@ def test_the_text_says_what_is_on_record():
     _, searching, modelling = zip(*beam.recorded()["errors"], strict=True)
     assert sum(beam.recorded()["errors"][0]) == 534
     assert (
-        "the 534 test numbers the search errors fall from {} to {} and to {} as".format(
-            *searching
-        )
-        in text
+        f"on the 534 test numbers fall from {searching[0]} to {searching[2]}, while the"
+        f" model errors rise from {modelling[0]} to {modelling[2]}." in text
     )
-    assert f"the model errors rise from {modelling[0]} to {modelling[2]}" in text
-    assert max(modelling) == modelling[2]
 
 
 def verdict(page, number, width):
