@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_course.data import BOS, EOS, MARKS, PAD, numbers, pad
+from attention_course.data import BOS, EOS, PAD, numbers, pad
 from attention_course.live import translation, weights
 from attention_course.tasks.number_translation import french_numbers
 from attention_course.tasks.translation import TranslationTask
@@ -52,7 +52,14 @@ def search(
     with torch.no_grad():
         state = model.start(source), source[:, :0]
     found = decoding.beam_search(
-        step, state, translation.LONGEST, width, length_penalty, **MARKS
+        step,
+        state,
+        translation.LONGEST,
+        width,
+        length_penalty,
+        bos=BOS,
+        eos=EOS,
+        pad=PAD,
     )
     return found, kept
 
