@@ -13,11 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_course.data import BOS, EOS, PAD, numbers, pad
+from attention_course.data import numbers
+from attention_course.data.vocabulary import BOS, EOS, PAD, pad
 from attention_course.live import translation, weights
 from attention_course.tasks.number_translation import french_numbers
 from attention_course.tasks.translation import TranslationTask
-from companion import decoding
+from companion.decoding.beam import beam_search
+from companion.decoding.hypotheses import Hypotheses
+from companion.decoding.state import DecoderStep
 from companion.models.seq2seq import EncoderDecoder
 
 STILL = Path(__file__).with_name("beam.json")
@@ -37,12 +40,12 @@ def search(
     chosen: list[int],
     width: int,
     length_penalty: float = 0.0,
-) -> tuple[decoding.Hypotheses, list[Tensor]]:
+) -> tuple[Hypotheses, list[Tensor]]:
     """What a beam finds for numbers, and the prefixes ``(rows, t)`` kept at each step, ``bos`` first."""
     source = pad([task.source.encode(numbers.english_words(n)) for n in chosen])
     kept = []
 
-    def step(token: Tensor, state: Any) -> decoding.DecoderStep:
+    def step(token: Tensor, state: Any) -> DecoderStep:
         inner, prefix = state
         prefix = torch.cat([prefix, token[:, None]], 1)
         kept.append(prefix)
@@ -51,7 +54,7 @@ def search(
 
     with torch.no_grad():
         state = model.start(source), source[:, :0]
-    found = decoding.beam_search(
+    found = beam_search(
         step,
         state,
         translation.LONGEST,
