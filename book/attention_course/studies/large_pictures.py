@@ -55,7 +55,12 @@ BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 #: The learning rates of the sweep.
 RATES = (0.01, 0.003, 0.03)
 #: Those that learn best at the lowest of them, for which a lower one is tried, too.
-SLOWER = {("straight-through", 64), ("top k", 8), ("noisy top k", 2), ("noisy top k", 4)}
+SLOWER = {
+    ("straight-through", 64),
+    ("top k", 8),
+    ("noisy top k", 2),
+    ("noisy top k", 4),
+}
 #: The methods that are compared over the regions they encode, with five seeds each.
 SWEPT = ("REINFORCE", "top k", "noisy top k")
 _SETS = {"training": (0, 4_000, 1), "validation": (1, 1_000, 3), "test": (2, 1_000, 2)}
@@ -256,7 +261,7 @@ def _accuracy(model: RegionReader, data: LargePictures, budget: int) -> float:
 
 def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
-    runs = []
+    runs: list[dict[str, Any]] = []
     for method, encoded in ENCODED:
         rates = [*RATES, 0.001] if (method, encoded) in SLOWER else [*RATES]
         seeds = range(5 if method in SWEPT else 3)
