@@ -43,18 +43,21 @@ ATTENTIONS: dict[str, Callable[[], Attention]] = {
 #: How many facts there are in the texts of the test; those in training have any number of
 #: facts up to the largest.
 PAIRS = (4, 8, 16, 32, 64)
-#: The attention and the number of heads of each model.
-MODELS = (
-    ("softmax", 4),
-    ("softmax", 16),
-    ("linear", 1),
-    ("linear", 4),
-    ("linear", 16),
-    ("delta", 16),
-)
-
-#: Controls, which are trained at the learning rate 0.01 alone, with so many seeds.
-CONTROLS = {("softmax", 16): 2, ("delta", 16): 1}
+#: The learning rates at which each model is trained, by its attention and number of heads.
+#: The last two are controls.
+RATES = {
+    ("softmax", 4): (0.005, 0.01),
+    ("linear", 1): (0.005, 0.01, 0.02),
+    ("linear", 4): (0.005, 0.01, 0.02),
+    ("linear", 16): (0.005, 0.01, 0.02, 0.04),
+    ("softmax", 16): (0.01,),
+    ("delta", 16): (0.01, 0.02),
+}
+SEEDS = {
+    ("softmax", 16): 2,
+    ("delta", 16): 1,
+}  #: of the controls; all others have three
+MODELS = tuple(RATES)  #: the attention and the number of heads of each model
 
 
 def build(attention: str, heads: int, seed: int = 0) -> LookupModel:
@@ -98,8 +101,10 @@ def settings() -> list[dict[str, Any]]:
     """The settings of all runs: what :func:`measure` is called with."""
     return [
         {"attention": attention, "heads": heads, **rest}
-        for rest in grid(steps=600, learning_rate=[0.01, 0.005], seed=range(3))
-        for attention, heads in MODELS
-        if rest["seed"] < CONTROLS.get((attention, heads), 3)
-        and (rest["learning_rate"] == 0.01 or (attention, heads) not in CONTROLS)
+        for (attention, heads), rates in RATES.items()
+        for rest in grid(
+            steps=600,
+            learning_rate=rates,
+            seed=range(SEEDS.get((attention, heads), 3)),
+        )
     ]
