@@ -73,7 +73,8 @@ def add_files(
         if path.endswith(".css"):
             app.add_css_file(path)
         elif all(one.startswith("live-") for one in need):
-            app.add_js_file(path, type="text/plain", **{"data-late": " ".join(need)})
+            late: dict[str, Any] = {"type": "text/plain", "data-late": " ".join(need)}
+            app.add_js_file(path, **late)
         else:
             app.add_js_file(path, loading_method="defer")
 

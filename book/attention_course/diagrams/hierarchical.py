@@ -210,10 +210,10 @@ def masks() -> Drawing:
             if mask[number - 1, row]:
                 targets.append((412 - _SIDE / 2, middle))
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        y = 208 + (row - (len(words) - 1) / 2) * 36
-        _numbered(drawing, 265, y, words[row : row + 1].tolist())
-        drawing.arrow(source, (265 - 1.5 * _SIDE, y))
-        drawing.arrow((265 + 1.5 * _SIDE + 2, y), target, role="value")
+        level = 208 + (row - (len(words) - 1) / 2) * 36
+        _numbered(drawing, 265, level, words[row : row + 1].tolist())
+        drawing.arrow(source, (265 - 1.5 * _SIDE, level))
+        drawing.arrow((265 + 1.5 * _SIDE + 2, level), target, role="value")
     drawing.text(265, 320, "softmax over\neach row", "key")
     drawing.text(412, 384, "softmax over\neach column", "value")
     return drawing
