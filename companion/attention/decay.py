@@ -22,7 +22,6 @@ from companion.attention.linear import (
     FeatureMap,
     elu_features,
     in_chunks,
-    masked_features,
     ratio,
 )
 from companion.attention.matrix_state import (
@@ -31,6 +30,7 @@ from companion.attention.matrix_state import (
     decays,
     log_decays,
     masked_decay,
+    masked_features,
 )
 from companion.attention.types import Mask, Positions
 

@@ -13,13 +13,15 @@ from companion._checks import check_above_zero, check_positive, query_positions
 from companion.attention.base import without_autocast
 from companion.attention.decay import earlier_matrix
 from companion.attention.functional import unit
-from companion.attention.linear import in_chunks, is_padding, masked_features
+from companion.attention.linear import in_chunks
 from companion.attention.matrix_state import (
     MatrixAttention,
     causally_visible,
     decays,
+    is_padding,
     log_decays,
     masked_decay,
+    masked_features,
 )
 from companion.attention.types import Mask, Positions
 

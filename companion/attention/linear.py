@@ -8,17 +8,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from companion._checks import (
-    check_continues,
-    check_heads_divide,
-    check_last_positions,
-    check_no_dropout,
-    check_positive,
-    check_same_positions,
-    score_shape,
-)
+from companion._checks import check_no_dropout, check_positive, check_same_positions
 from companion.attention import masks
 from companion.attention.base import Attention, at_least_float32, without_autocast
+from companion.attention.matrix_state import (
+    MatrixAttention,
+    is_padding,
+    masked_features,
+)
 from companion.attention.types import Mask, Positions
 
 #: A function that makes features of queries or keys, none of them negative.
@@ -282,7 +279,7 @@ class LinearAttention(Attention):
         return self.feature_map(at_least_float32(x))
 
 
-class CausalLinearAttention(LinearAttention):
+class CausalLinearAttention(MatrixAttention, LinearAttention):
     """Linear attention to the position itself and those before it, in time proportional to n.
 
     ::
@@ -291,9 +288,7 @@ class CausalLinearAttention(LinearAttention):
 
     Over a sequence it is computed in chunks (:func:`chunked_linear_attention`). In decoding
     it is a recurrent network (:func:`recurrent_linear_attention`): its state is a matrix
-    for each head (:class:`LinearState`), whose size does not depend on the length. With a
-    ``query_position``, with a mask that is not the same for all queries, and in
-    ``torch.export`` it is computed by the definition.
+    for each head (:class:`LinearState`), whose size does not depend on the length.
 
     Args:
         feature_map: φ; ``elu(x) + 1`` by default. No feature may be negative.
@@ -310,16 +305,26 @@ class CausalLinearAttention(LinearAttention):
         (True, torch.Size([1, 8, 8]))
     """
 
-    uses_query_position = True
-    has_own_weights = True
-    causal = True
     state_type = LinearState
-    settings = ("chunk",)
 
     def __init__(self, feature_map: FeatureMap = elu_features, chunk: int = 64):
-        super().__init__(feature_map)
-        check_positive(chunk=chunk)
-        self.chunk = chunk
+        super().__init__(chunk)
+        self.feature_map = feature_map
+
+    def prepare(
+        self,
+        query: Float[Tensor, "*b q d"],
+        key: Float[Tensor, "*c k e"],
+        mask: Mask = None,
+    ) -> tuple[Tensor, ...]:
+        """Features φ(q) and φ(k), the latter 0 where a key is masked."""
+        return self._features(query), masked_features(self._features(key), mask)
+
+    def recur(
+        self, query: Tensor, key: Tensor, value: Tensor, *gates: Any, **options: Any
+    ) -> tuple[Tensor, ...]:
+        """The weighted averages, in chunks, and both sums."""
+        return chunked_linear_attention(query, key, value, **options)
 
     def score(
         self,
@@ -336,72 +341,3 @@ class CausalLinearAttention(LinearAttention):
         """The products of features over j ≤ i, divided by their sum."""
         visible = masks.for_scores(masks.causal(), query, key, mask, position)
         return super().compute_weights(query, key, visible, position)
-
-    def compute_context(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
-    ) -> Tensor:
-        """By cumulative sums over the keys, without scores."""
-        shape = score_shape(query, key, value)
-        unusual = position is not None or not is_padding(mask) or 0 in shape
-        if unusual or torch.compiler.is_exporting():  # chunks need a known length
-            return self.compute_both(query, key, value, mask, position)[0]
-        check_last_positions(*shape[-2:])
-        before = shape[-1] - shape[-2]  # the keys at positions before the first query's
-        with without_autocast(query.device):
-            keys = masked_features(self._features(key), mask)
-            values = value.to(keys.dtype)
-            earlier = keys[..., :before, :]
-            context, _, _ = chunked_linear_attention(
-                self._features(query),
-                keys[..., before:, :],
-                values[..., before:, :],
-                self.chunk,
-                earlier.mT @ values[..., :before, :],
-                earlier.sum(-2),
-            )
-        return context.to(value.dtype)
-
-    def start(
-        self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]
-    ) -> Any:
-        """Sums over no position."""
-        key, value = self._features(key[..., :0, :]), value[..., :0, :]
-        S, z = _earlier_sums(key, key, value, None, None)
-        seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
-        return LinearState(S, z, seen)
-
-    def extend(
-        self,
-        query: Float[Tensor, "b *h m d"],
-        key: Float[Tensor, "b *g m e"],
-        value: Float[Tensor, "b *g m v"],
-        state: LinearState,
-    ) -> tuple[Float[Tensor, "b *h m v"], LinearState]:
-        """The contexts of the next positions, and the sums after them."""
-        check_continues(self, state, query, key, value)
-        check_heads_divide(query.shape[-3], key.shape[-3])
-        heads = (key.shape[-3], query.shape[-3] // key.shape[-3])
-        with without_autocast(query.device):
-            context, S, z = chunked_linear_attention(
-                self._features(query).unflatten(-3, heads),  # (b, …, r, m, d)
-                self._features(key).unsqueeze(-3),
-                value.to(state.S.dtype).unsqueeze(-3),
-                max(1, min(self.chunk, key.shape[-2])),
-                state.S.unsqueeze(-3),
-                state.z.unsqueeze(-2),
-            )
-        after = LinearState(S.squeeze(-3), z.squeeze(-2), state.seen + key.shape[-2])
-        return context.flatten(-4, -3).to(value.dtype), after
-
-
-def is_padding(mask: Mask) -> bool:
-    """Whether a mask, if there is one, is the same for all queries."""
-    return mask is None or mask.ndim == 1 or mask.shape[-2] == 1
-
-
-def masked_features(features: Tensor, mask: Mask) -> Tensor:
-    """The features of the keys, zero where a key is masked."""
-    if mask is None:
-        return features
-    visible = mask if mask.ndim == 1 else mask.squeeze(-2)  # (…, k)
-    return features.masked_fill(~visible[..., None], 0)

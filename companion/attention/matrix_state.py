@@ -19,7 +19,6 @@ from companion._checks import (
 )
 from companion.attention import masks
 from companion.attention.base import Attention, at_least_float32, without_autocast
-from companion.attention.linear import is_padding, masked_features
 from companion.attention.types import Mask, Positions
 
 
@@ -83,10 +82,11 @@ class MatrixAttention(Attention, ABC):
     @abstractmethod
     def recur(
         self, query: Tensor, key: Tensor, value: Tensor, *gates: Any, **options: Any
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """The contexts of what :meth:`prepare` returned, and the matrix after them.
 
-        Options are ``chunk``, and the matrix S before them.
+        Options are ``chunk``, and the matrix S before them. What a state holds besides is
+        handled as S.
         """
 
     def split(
@@ -114,7 +114,7 @@ class MatrixAttention(Attention, ABC):
             keys, *gates = others
             exact = value.to(keys.dtype)
             chunk = min(self.chunk, shape[-1])
-            context, _ = self.recur(queries, keys, exact, *gates, chunk=chunk)
+            context, *_ = self.recur(queries, keys, exact, *gates, chunk=chunk)
         return context[..., before:, :].to(value.dtype)
 
     def start(
@@ -124,33 +124,40 @@ class MatrixAttention(Attention, ABC):
         key, value = key[..., :0, :], value[..., :0, :]
         query = key[..., : key.shape[-1] - self.gates]
         queries, keys, *gates = self.prepare(query, key)
-        _, S = self.recur(queries, keys, value.to(keys.dtype), *gates, chunk=1)
+        _, *zeros = self.recur(queries, keys, value.to(keys.dtype), *gates, chunk=1)
         seen = torch.zeros(key.shape[0], dtype=torch.int64, device=key.device)
-        return MatrixState(S, seen)
+        return self.state_type(*zeros, seen)
 
     def extend(
         self,
         query: Float[Tensor, "b *h m d"],
         key: Float[Tensor, "b *g m e"],
         value: Float[Tensor, "b *g m v"],
-        state: MatrixState,
-    ) -> tuple[Float[Tensor, "b *h m v"], MatrixState]:
+        state: Any,
+    ) -> tuple[Float[Tensor, "b *h m v"], Any]:
         """The contexts of the next positions, and the matrix after them."""
         check_continues(self, state, query, key, value)
         check_heads_divide(query.shape[-3], key.shape[-3])
         heads = (key.shape[-3], query.shape[-3] // key.shape[-3])
+        axis = key.ndim - 2  # of the r heads of queries that share keys and values
+        *before, seen = state
+        before = {
+            name: x.unsqueeze(axis)
+            for name, x in zip(state._fields, before, strict=False)
+        }
         with without_autocast(query.device):
             queries, keys, *gates = self.prepare(query, key)
-            context, S = self.recur(
+            context, *after = self.recur(
                 queries.unflatten(-3, heads),  # (b, …, r, m, d)
-                keys.unsqueeze(-3),
-                value.to(keys.dtype).unsqueeze(-3),
-                *(gate.unsqueeze(-2) for gate in gates),
+                keys.unsqueeze(axis),
+                value.to(keys.dtype).unsqueeze(axis),
+                *(gate.unsqueeze(axis) for gate in gates),
                 chunk=max(1, min(self.chunk, key.shape[-2])),
-                S=state.S.unsqueeze(-3),
+                **before,
             )
-        after = MatrixState(S.squeeze(-3), state.seen + key.shape[-2])
-        return context.flatten(-4, -3).to(value.dtype), after
+        after = [x.squeeze(axis) for x in after]
+        state = self.state_type(*after, seen + key.shape[-2])
+        return context.flatten(-4, -3).to(value.dtype), state
 
     def set_dropout(self, probability: float) -> None:
         """Refuse all but 0, because a matrix has no weights to drop."""
@@ -208,3 +215,16 @@ def causally_visible(
 def masked_decay(log_decay: Float[Tensor, "*b k"], mask: Mask) -> Float[Tensor, "*c k"]:
     """Log γ, 0 where a key is masked: nothing is forgotten there."""
     return masked_features(log_decay.unsqueeze(-1), mask).squeeze(-1)
+
+
+def is_padding(mask: Mask) -> bool:
+    """Whether a mask, if there is one, is the same for all queries."""
+    return mask is None or mask.ndim == 1 or mask.shape[-2] == 1
+
+
+def masked_features(features: Tensor, mask: Mask) -> Tensor:
+    """The features of the keys, zero where a key is masked."""
+    if mask is None:
+        return features
+    visible = mask if mask.ndim == 1 else mask.squeeze(-2)  # (…, k)
+    return features.masked_fill(~visible[..., None], 0)
