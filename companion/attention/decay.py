@@ -181,14 +181,7 @@ def earlier_matrix(
 
 
 class FadingAttention(MatrixAttention):
-    """Linear attention that forgets: a subclass defines :meth:`log_decay`.
-
-    ::
-
-        S_i = γ_i S_(i−1) + φ(k_i) v_iᵀ,   z_i = γ_i z_(i−1) + φ(k_i),   c_i = φ(q_i)ᵀ S_i / φ(q_i)ᵀ z_i
-        α_ij ∝ γ_(j+1) ⋯ γ_i φ(q_i)ᵀ φ(k_j),   j ≤ i
-
-    While decoding, z is the last column of the state's matrix.
+    """What :class:`DecayAttention` computes, where a subclass defines :meth:`log_decay`.
 
     Args:
         feature_map: φ. No feature may be negative.

@@ -326,6 +326,17 @@ class CausalLinearAttention(MatrixAttention, LinearAttention):
         """The weighted averages, in chunks, and both sums."""
         return chunked_linear_attention(query, key, value, **options)
 
+    def last_of(
+        self, query: Tensor, key: Tensor, value: Tensor, *gates: Tensor
+    ) -> Tensor:
+        """By the sums over all earlier keys, which are made at once."""
+        before = key.shape[-2] - query.shape[-2]
+        (earlier, key), (old, value) = (
+            x.tensor_split([before], -2) for x in (key, value)
+        )
+        sums = {"S": earlier.mT @ old, "z": earlier.sum(-2)}
+        return self.recur(query, key, value, chunk=self.chunk, **sums)[0]
+
     def score(
         self,
         query: Float[Tensor, "*b q d"],

@@ -107,15 +107,20 @@ class MatrixAttention(Attention, ABC):
         if unusual or torch.compiler.is_exporting():  # chunks need a known length
             return self.compute_both(query, key, value, mask, position)[0]
         check_last_positions(*shape[-2:])
-        before = shape[-1] - shape[-2]  # the keys at positions before the first query's
         with without_autocast(query.device):
-            queries, *others = self.prepare(query, key, mask)
-            queries = pad(queries, (0, 0, before, 0)).expand(*shape[:-2], -1, -1)
-            keys, *gates = others
-            exact = value.to(keys.dtype)
-            chunk = min(self.chunk, shape[-1])
-            context, *_ = self.recur(queries, keys, exact, *gates, chunk=chunk)
-        return context[..., before:, :].to(value.dtype)
+            queries, keys, *gates = self.prepare(query, key, mask)
+            queries = queries.expand(*shape[:-2], -1, -1)
+            context = self.last_of(queries, keys, value.to(keys.dtype), *gates)
+        return context.to(value.dtype)
+
+    def last_of(
+        self, query: Tensor, key: Tensor, value: Tensor, *gates: Tensor
+    ) -> Tensor:
+        """The contexts of what :meth:`prepare` returned, where queries may be the last positions."""
+        before = key.shape[-2] - query.shape[-2]
+        query, chunk = pad(query, (0, 0, before, 0)), min(self.chunk, key.shape[-2])
+        context, *_ = self.recur(query, key, value, *gates, chunk=chunk)
+        return context[..., before:, :]
 
     def start(
         self, key: Float[Tensor, "b *g n e"], value: Float[Tensor, "b *g n v"]

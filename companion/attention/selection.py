@@ -3,17 +3,17 @@
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from companion._checks import check_positive, query_positions, score_shape
 from companion.attention import masks
-from companion.attention.scores import ScaledDot
+from companion.attention.sparse import PatternAttention
 from companion.attention.types import Mask, Positions
 
 
-class BlockSelectionAttention(ScaledDot):
+class BlockSelectionAttention(PatternAttention):
     """Each position attends to the best blocks of keys before it, and to a window.
 
     ::
@@ -46,14 +46,10 @@ class BlockSelectionAttention(ScaledDot):
         tensor([1, 1, 0, 0, 0, 0, 1, 1], dtype=torch.int32)
     """
 
-    causal = True
-    uses_query_position = True
-    has_own_weights = True
-    fuses_dropout = False
     settings = ("block", "top", "window")
 
     def __init__(self, block: int, top: int, window: int):
-        super().__init__()
+        super().__init__(masks.causal(), causal=True)
         check_positive(block=block, top=top, window=window)
         if window < block:
             raise ValueError(
@@ -62,21 +58,12 @@ class BlockSelectionAttention(ScaledDot):
             )
         self.block, self.top, self.window = block, top, window
 
-    def score(
-        self,
-        query: Float[Tensor, "*b q d"],
-        key: Float[Tensor, "*b k e"],
-        query_position: Positions = None,
-    ) -> Float[Tensor, "*b q k"]:
-        """``qᵀ k / √d``; positions have an effect through the choice alone."""
-        return super().score(query, key)
-
     def block_scores(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Float[Tensor, "*b q n_blocks"]:
         """The mean score of each block's visible keys; −∞ of one that is not complete or has none."""
         scores = self.score(query, key)
-        visible = masks.for_scores(masks.causal(), query, key, mask, position)
+        visible = super().visible(query, key, mask, position)
         assert visible is not None
         rest = -key.shape[-2] % self.block
         visible = pad(visible.expand(scores.shape), (0, rest))
@@ -90,7 +77,7 @@ class BlockSelectionAttention(ScaledDot):
 
     def visible(
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
-    ) -> Bool[Tensor, "..."] | None:
+    ) -> Mask:
         """Which keys each query attends to: those of its blocks, its window, and the mask."""
         if 0 in score_shape(query, key):
             return mask
@@ -103,17 +90,3 @@ class BlockSelectionAttention(ScaledDot):
             masks.sliding_window(self.window), query, key, None, position
         )
         return keys | near if mask is None else (keys | near) & mask
-
-    def compute_weights(
-        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
-    ) -> Tensor:
-        """The softmax over what is chosen."""
-        visible = self.visible(query, key, mask, position)
-        return super().compute_weights(query, key, visible, position)
-
-    def compute_context(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
-    ) -> Tensor:
-        """By PyTorch's fused kernel, under a mask of what is chosen."""
-        visible = self.visible(query, key, mask, position)
-        return super().compute_context(query, key, value, visible, position)

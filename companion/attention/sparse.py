@@ -89,15 +89,21 @@ class PatternAttention(ScaledDot):
         self, query: Tensor, key: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """The softmax over what mask and rule allow."""
-        visible = masks.for_scores(self.rule, query, key, mask, position)
+        visible = self.visible(query, key, mask, position)
         return super().compute_weights(query, key, visible, position)
 
     def compute_context(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, position: Positions
     ) -> Tensor:
         """By PyTorch's fused kernel, under mask and rule."""
-        visible = masks.for_scores(self.rule, query, key, mask, position)
+        visible = self.visible(query, key, mask, position)
         return super().compute_context(query, key, value, visible, position)
+
+    def visible(
+        self, query: Tensor, key: Tensor, mask: Mask, position: Positions
+    ) -> Mask:
+        """What mask and rule allow, as a mask of the scores."""
+        return masks.for_scores(self.rule, query, key, mask, position)
 
     def attends_to_all(self, keys: int) -> bool:
         """Whether the last of so many positions attends to each of them."""

@@ -88,7 +88,8 @@ def beam_search(
     _check_penalties(max_length, length_penalty, coverage_penalty)
     eos, pad = end_and_padding(eos, pad)
     first = first_tokens(state, bos)
-    alive, ended = _start(first, width), None
+    alive = _start(first, width)
+    ended = map_state(lambda x: x[:, :0], alive)
     asked, shared = _possible(alive), tensors(state)
     covered, coverage = None, torch.zeros_like(alive.scores)
     history: list[_Step] = []
@@ -256,9 +257,7 @@ def _best(beam: _Beam, n: int) -> _Beam:
     return map_state(lambda x: x.gather(1, order), beam)
 
 
-def _join(old: _Beam | None, new: _Beam) -> _Beam:
-    if old is None:
-        return new
+def _join(old: _Beam, new: _Beam) -> _Beam:
     return _Beam(*(torch.cat(pair, 1) for pair in zip(old, new, strict=True)))
 
 

@@ -1,7 +1,6 @@
 """ABCNN (Yin et al. 2016): convolution over pairs of sentences, with attention."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -307,12 +306,6 @@ class PairClassifier(nn.Module):
     ):
         super().__init__()
         check_positive(blocks=len(blocks), classes=classes)
-        for block, following in pairwise(blocks):
-            if following.size != block.convolution.out_channels:
-                raise ValueError(
-                    f"a block of {block.convolution.out_channels} channels is followed "
-                    f"by one that reads {following.size} features"
-                )
         self.blocks = nn.ModuleList(blocks)
         self.encoder = WordEncoder(
             vocabulary_size, blocks[0].size, _SpreadEmbedding, pad

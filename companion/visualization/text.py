@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -38,13 +38,8 @@ _FONT: dict[str, Any] = {
 }
 
 
-class TextSpan(NamedTuple):
-    """A word, its position on the page, and its weight."""
-
-    word: str
-    line: int
-    column: int
-    weight: float
+#: A word, its line and its column on the page, and its weight.
+TextSpan: TypeAlias = tuple[str, int, int, float]
 
 
 @style_of_the_book("DejaVu Sans Mono")
@@ -78,9 +73,9 @@ def text_heatmap(
             weights, sentence, f"the weights of sentence {number}"
         )
         weight = of_sentences[number]
-        margin.append(TextSpan(f"{weight:4.0%}", line + 1, -_MARGIN, weight))
+        margin.append((f"{weight:4.0%}", line + 1, -_MARGIN, weight))
         words += _wrapped(sentence, values, line + 1)
-        line = words[-1].line
+        line = words[-1][1]
     axes = _page(line + 1, title)
     _write(margin, "Oranges", axes)
     _write(words, "Blues", axes)
@@ -124,7 +119,7 @@ def _wrapped(
     """The words of a sentence, wrapped at the right margin, from the start of a line."""
     words = [_shortened(visible(token)) for token in sentence]
     return [
-        TextSpan(word, line + row, column, float(weight))
+        (word, line + row, column, float(weight))
         for word, (row, column), weight in zip(
             words, wrapped(words, COLUMNS), weights, strict=True
         )

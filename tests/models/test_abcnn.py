@@ -366,10 +366,9 @@ def test_texts_that_make_no_pairs_are_an_error(count):
 
 
 def test_blocks_that_do_not_fit_are_an_error():
-    with pytest.raises(
-        ValueError, match="5 channels is followed by one that reads 6 features"
-    ):
-        PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2, pad=0)
+    model = PairClassifier(11, [BCNN(6, 5, 3), BCNN(6, 5, 3)], 2, pad=0)
+    with pytest.raises(ValueError, match=r"left side need a shape \(b, k, 6\), not"):
+        model(TEXTS, OTHERS)
 
 
 def test_a_classifier_without_blocks_is_an_error():

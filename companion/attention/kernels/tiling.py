@@ -66,7 +66,7 @@ class WindowTiles(NamedTuple):
             yield x[..., last : last + width, :], columns[..., -1, :, :]
 
 
-class StridedTiles(NamedTuple):
+class StridedTiles(WindowTiles):
     """``width`` tiles of ``number`` positions each, ``step`` apart, from ``begin``, ``begin + 1``, … on.
 
     Example:
@@ -77,29 +77,19 @@ class StridedTiles(NamedTuple):
                 [ 2,  5,  8, 11]])
     """
 
-    begin: int
-    width: int
-    step: int
-    number: int
-
     def cut(self, x: Shaped[Tensor, "*b n d"]) -> Shaped[Tensor, "*b t w d"]:
         """The tiles as a view of ``x``."""
-        return WindowTiles(*self).cut(x).transpose(-3, -2)
+        return super().cut(x).transpose(-3, -2)
 
-    def put(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
-        """Write the tiles to the positions they were cut from."""
-        WindowTiles(*self).put(x, tiles.transpose(-3, -2))
-
-    def add(self, x: Float[Tensor, "*b n d"], tiles: Float[Tensor, "*b t w d"]) -> None:
-        """Add the tiles to the positions they were cut from, in ``x`` itself."""
-        WindowTiles(*self).add(x, tiles.transpose(-3, -2))
+    def _slices(self, x: Tensor, tiles: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        return super()._slices(x, tiles.transpose(-3, -2))
 
 
 class Tiles(NamedTuple):
     """Small dense attentions of one size: the queries of tile t attend to the keys of tile t alone."""
 
-    queries: WindowTiles | StridedTiles
-    keys: WindowTiles | StridedTiles
+    queries: WindowTiles
+    keys: WindowTiles
 
     def pattern(
         self,
