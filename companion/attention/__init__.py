@@ -5,8 +5,6 @@ The contract is :class:`~companion.attention.base.Attention`, of which a mechani
 changes one part or more. The position rules are in :mod:`companion.attention.masks`.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from companion.attention import masks
 from companion.attention.additive import (
     Additive,
@@ -36,6 +34,7 @@ from companion.attention.delta import (
     chunked_delta_rule,
     recurrent_delta_rule,
 )
+from companion.attention.flex import FlexAtrous, FlexAttention, FlexSparse
 from companion.attention.functional import (
     additive_scores,
     cosine_scores,
@@ -111,9 +110,6 @@ from companion.attention.synthesizer import (
     Synthesizer,
     UnconditionalSynthesizer,
 )
-
-if TYPE_CHECKING:
-    from companion.attention.flex import FlexAtrous, FlexAttention, FlexSparse
 
 __all__ = [
     "MLP",
@@ -213,20 +209,3 @@ __all__ = [
     "yarn_frequencies",
     "yarn_temperature",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The classes of :mod:`companion.attention.flex`, imported at their first use.
-
-    FlexAttention compiles its kernels with a part of PyTorch that is slow to import.
-    """
-    if name in __all__:
-        from companion.attention import flex
-
-        return getattr(flex, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """All names, those that are imported at their first use included."""
-    return sorted({*globals(), *__all__})

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from companion.attention.kernels import flex as kernels
-from companion.attention.kernels.block_masks import BLOCK
 from companion.attention.sparse import (
     AtrousAttention,
     KernelAttention,
@@ -63,14 +61,16 @@ class FlexAttention(KernelAttention):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
     ) -> Tensor:
         """By FlexAttention, on every device."""
+        from companion.attention.kernels import block_masks, flex  # slow to import
+
         if query.device.type == "cpu":
             query, key, value = _without_gradient(query, key, value)
-            if key.shape[-2] < BLOCK:
+            if key.shape[-2] < block_masks.BLOCK:
                 return self.compute_both(query, key, value, mask, None)[0]
         parts = self.parts()
-        if len(parts) > 1 and not kernels.returns_lse(query.device):
+        if len(parts) > 1 and not flex.returns_lse(query.device):
             parts = [(self.rule, 1)]
-        return kernels.flex_contexts(parts, query, key, value, mask)
+        return flex.flex_contexts(parts, query, key, value, mask)
 
 
 class FlexAtrous(FlexAttention, AtrousAttention):

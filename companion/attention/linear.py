@@ -196,7 +196,9 @@ def _earlier_sums(
 
 def in_chunks(x: Float[Tensor, "*b n d"], chunk: int) -> Float[Tensor, "*b t c d"]:
     """The positions in rows of ``chunk``, the last one filled with zeros."""
-    return pad(x, (0, 0, 0, -x.shape[-2] % chunk)).unflatten(-2, (-1, chunk))
+    rest = -x.shape[-2] % chunk
+    x = pad(x, (0, 0, 0, rest)) if rest else x  # which would copy it for no zeros, too
+    return x.unflatten(-2, (-1, chunk))
 
 
 def ratio(

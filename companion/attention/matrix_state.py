@@ -59,7 +59,7 @@ class MatrixAttention(Attention, ABC):
     causal = True
     uses_query_position = True
     has_own_weights = True
-    state_type = MatrixState
+    state_type: Any = MatrixState
     settings: tuple[str, ...] = ("chunk",)
 
     def __init__(self, chunk: int):
