@@ -76,9 +76,6 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
         """The logits after each of ``tokens``, which follow those in the state.
-
-        Raises:
-            ValueError: the states of the layers are of texts of different lengths.
         """
         check_same_position([past.seen for past in state])
         x = self.position(self.embedding(tokens), state[0].seen)  # (b, n, d)

@@ -128,9 +128,6 @@ class CausalTransformerLayer(TransformerEncoderLayer):
             causal by itself, as :class:`~companion.attention.causal.CausalAttention`, the
             default.
 
-    Raises:
-        ValueError: the attention is not causal.
-
     Source: the decoder of Vaswani et al. 2017 without attention over a source, as in
     Child et al. 2019.
 
@@ -177,9 +174,6 @@ class TransformerDecoderLayer(nn.Module):
             :class:`CausalTransformerLayer`. The attention over the source is scaled
             dot-product.
         feed_forward: a network instead of the paper's, and so of ``d_ff``.
-
-    Raises:
-        ValueError: the self-attention is not causal.
 
     Source: Vaswani et al. 2017, section 3.1; dropout as in section 5.4.
 
