@@ -240,9 +240,6 @@ class Attention(nn.Module, ABC):
         Of key and value, only their shapes and dtypes are used. A state is a tuple of
         tensors, the batch first, whose attribute ``seen`` says how many positions there
         were.
-
-        Raises:
-            ValueError: the attention is not causal.
         """
         check_causal(self, "step-by-step decoding")
         return KVCache(key[..., :0, :], value[..., :0, :])

@@ -184,8 +184,7 @@ class FadingAttention(MatrixAttention):
     """What :class:`DecayAttention` computes, where a subclass defines :meth:`log_decay`.
 
     Args:
-        feature_map: φ. No feature may be negative.
-        chunk: the number of positions in a chunk.
+        feature_map, chunk: as in :class:`DecayAttention`.
     """
 
     def __init__(self, feature_map: FeatureMap, chunk: int):
@@ -313,8 +312,7 @@ class GatedDecayAttention(FadingAttention):
 
     Args:
         temperature: τ.
-        feature_map: φ; ``elu(x) + 1`` by default. No feature may be negative.
-        chunk: the number of positions in a chunk.
+        feature_map, chunk: as in :class:`DecayAttention`.
 
     Source: Yang et al. 2024 (gated linear attention), section 4, with one gate for all
     features of a head, as in Dao & Gu 2024 (Mamba-2).

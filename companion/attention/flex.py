@@ -41,9 +41,6 @@ class FlexAttention(KernelAttention):
     Args:
         rule, causal: as in :class:`~companion.attention.sparse.PatternAttention`.
 
-    Raises:
-        NotImplementedError: a gradient is needed on a CPU.
-
     Source: Dong et al. 2024 (Flex Attention).
 
     Example:

@@ -75,8 +75,7 @@ class LanguageModel(nn.Module):
     def run(
         self, tokens: Int[Tensor, "b n"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "b n vocabulary"], tuple[Any, ...]]:
-        """The logits after each of ``tokens``, which follow those in the state.
-        """
+        """The logits after each of ``tokens``, which follow those in the state."""
         check_same_position([past.seen for past in state])
         x = self.position(self.embedding(tokens), state[0].seen)  # (b, n, d)
         after = []
