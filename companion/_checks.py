@@ -161,6 +161,12 @@ def check_frequencies(frequencies: int, size: int) -> None:
         raise ValueError(f"{frequencies} frequencies do not fit {size} features")
 
 
+def check_features(name: str, x: Tensor, size: int) -> None:
+    """Refuse vectors of another size than announced."""
+    if x.shape[-1] != size:
+        raise ValueError(f"the {name} needs {size} features, not {x.shape[-1]}")
+
+
 def check_head_axis(x: Tensor, heads: int | None, name: str = "query") -> None:
     """Refuse queries, or others, without an axis of this many heads."""
     if heads is not None and (x.ndim < 3 or x.shape[-3] != heads):

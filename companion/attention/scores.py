@@ -5,7 +5,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from companion._checks import check_above_zero, check_positive, check_same_features
+from companion._checks import (
+    check_above_zero,
+    check_features,
+    check_positive,
+    check_same_features,
+)
 from companion.attention.base import (
     Attention,
     at_least_float32,
@@ -206,12 +211,14 @@ class Concat(Attention):
         self, source: Float[Tensor, "*b k s"]
     ) -> tuple[Float[Tensor, "*b k d"], Float[Tensor, "*b k s"]]:
         """``W_k k_j`` as the key, the source itself as the value."""
+        check_features("source", source, self.key_size)
         return self.W(pad(source, (self.query_size, 0))), source
 
     def score(
         self, query: Float[Tensor, "*b q s"], key: Float[Tensor, "*b k d"]
     ) -> Float[Tensor, "*b q k"]:
         """``vᵀ tanh(W [q_i; k_j])``, where the key is already ``W_k k_j``."""
+        check_features("query", query, self.query_size)
         query = self.W(pad(query, (0, self.key_size)))
         return additive_scores(query, key, self.v)
 
