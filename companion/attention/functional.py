@@ -39,11 +39,6 @@ def dot_product_attention(
         causal: no query attends to a later key; the queries are the last positions of
             the keys. It is an alternative to a mask.
 
-    Raises:
-        ValueError: the source is empty, or the mask does not fit; or ``causal`` comes
-            with a mask or with more queries than keys.
-        TypeError: the mask is not boolean.
-
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
 
     Example:

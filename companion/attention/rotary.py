@@ -281,10 +281,6 @@ class CacheRotary(Rotary):
     Args:
         attention, base, frequencies: as of :class:`Rotary`.
 
-    Raises:
-        TypeError: as :class:`Rotary`; or the attention keeps no keys while decoding, as
-            :class:`~companion.attention.linear.CausalLinearAttention`.
-
     Source: Xiao et al. 2024 (StreamingLLM), section 3.2.
 
     Example:

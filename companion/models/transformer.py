@@ -111,9 +111,6 @@ class TransformerEncoderLayer(nn.Module):
         """PyTorch's layer, batch first, with copies of the weights, norms and dropouts.
 
         It masks nothing by itself, and in its boolean masks ``True`` means masked.
-
-        Raises:
-            TypeError: PyTorch's layer has no such attention, norm or feed-forward network.
         """
         return _to_torch(self, nn.TransformerEncoderLayer)
 
