@@ -166,7 +166,7 @@
         make("summary", {}, "The weights as a table"));
       this.table.addEventListener("toggle", () => this.fillTable());
       this.shown = make("div", { class: "live-shown" },
-        steps, this.heads, this.meaning, this.stage.root, this.now,
+        this.heads, this.meaning, steps, this.stage.root, this.now,
         make("p", { class: "live-keys" }, KEYS), this.result, this.table);
       this.root = make("section", { class: "play live", "aria-label": "Live translation" },
         make("p", { class: "live-intro" },

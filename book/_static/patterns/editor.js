@@ -100,7 +100,7 @@
       this.root = make("section", { class: "play patterns", "aria-label": "Pattern editor" },
         row("Pattern", this.patterns), this.rule,
         make("div", { class: "patterns-sizes" }, ...Object.values(this.sizes)),
-        row("Options", [this.causal, this.sorted]), row("Layers", this.layers),
+        row("Options", [this.causal, this.sorted]), row("Layers", ["Pairs connected after", ...this.layers]),
         make("div", { class: "patterns-matrices" },
           make("div", {}, this.mask.title, this.mask.picture,
             key([{ class: "patterns-allowed" }, "allowed"], [{ class: "patterns-computed" }, "computed, then masked"],
