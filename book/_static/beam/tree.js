@@ -93,7 +93,7 @@
           `so no better search helps. ${rank > 0 ? `The reference is ${BADGE[rank]} of ${count}.` : "The reference is not in the beam."}`,
       }[kind];
       const english = NumberWords.english(this.number).join(" ");
-      return [make("strong", { class: kind[0] === "✓" ? "play-right" : "play-wrong" }, `${kind}: `), why, make("br"), english];
+      return [make("strong", { class: kind[0] === "✓" ? "play-right" : "play-wrong" }, `${kind}: `), why, make("br"), `English: ${english}`];
     }
 
     classOf(prefix) {
