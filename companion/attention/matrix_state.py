@@ -183,9 +183,8 @@ def decays(log_decay: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c c"]:
                 [0.0500, 0.1000, 1.0000]])
     """
     each = log_decay.unsqueeze(-1).expand(*log_decay.shape, log_decay.shape[-1])
-    return (
-        each.tril(-1).cumsum(-2).exp().tril()
-    )  # differences of sums would be less exact
+    # differences of sums would be less exact
+    return each.tril(-1).cumsum(-2).exp().tril()
 
 
 def log_decays(

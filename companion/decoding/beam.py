@@ -190,9 +190,8 @@ def _extend(
     log_probs = next_log_probs(logits).gather(1, tokens)
     log_probs = log_probs.masked_fill(best == -torch.inf, -torch.inf)
     extended = _spread(log_probs, asked, alive, -torch.inf) + alive.log_probs[..., None]
-    log_probs, chosen = extended.flatten(1).topk(
-        min(2 * width, extended[0].numel())
-    )  # (b, n)
+    n = min(2 * width, extended[0].numel())
+    log_probs, chosen = extended.flatten(1).topk(n)  # (b, n)
     tokens = _spread(tokens, asked, alive, 0).flatten(1).gather(1, chosen)
     parents = chosen // extended.shape[-1]
     return _Beam(log_probs, log_probs, tokens, parents, torch.full_like(chosen, length))

@@ -168,7 +168,9 @@ class ConvS2SDecoderLayer(nn.Module):
         if not self.attends:
             return hidden, last
         query = self.sum_scale * (self.W_d(hidden) + embedded)  # (b, t, e)
-        context = self.attention(query, memory.key, memory.value, memory.query_mask)
+        key, value, mask = memory
+        mask = None if mask is None else mask[:, None]  # (b, 1, k)
+        context = self.attention(query, key, value, mask)
         return self.sum_scale * (hidden + self.W_c(context)), last
 
 

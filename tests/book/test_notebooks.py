@@ -42,6 +42,7 @@ FOLDS = {
     "Drawing: ": "remove-input",
     "In the package": "hide-cell",
     "Plot: ": "hide-input",
+    "Code: ": "hide-input",
 }
 DIRECTIVE = re.compile(r"^\s*(```+|~~~+|:::+)\s*\{|\{[\w:.-]+\}`", re.MULTILINE)
 
