@@ -765,7 +765,7 @@ def test_every_number_is_read_from_its_english_words(live):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_short_number_is_translated_directly_below_its_heads(visit, width):
+def test_a_short_number_is_translated_directly_below_the_steps(visit, width):
     page = visit(viewport={"width": width, "height": 844})
 
     def box(selector):
@@ -774,8 +774,8 @@ def test_a_short_number_is_translated_directly_below_its_heads(visit, width):
     room = box(".live-stage")["height"]
     for number in ("1", "97"):
         type_in(page, number)
-        meaning, stage = box(".live-meaning"), box(".live-stage")
-        assert box(".live-attended li")["y"] < meaning["y"] + meaning["height"] + 50
+        steps, stage = box("[aria-label='Word by word']"), box(".live-stage")
+        assert box(".live-attended li")["y"] < steps["y"] + steps["height"] + 50
         assert stage["height"] == pytest.approx(
             room, abs=PIXEL
         )  # nothing below it moves
