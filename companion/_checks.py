@@ -351,6 +351,15 @@ def check_causal(attention: nn.Module, owner: str) -> None:
         )
 
 
+def check_no_dropout(attention: Any, probability: float) -> None:
+    """Refuse all but 0 for an attention that is computed without its weights."""
+    if probability:
+        raise TypeError(
+            f"{type(attention).__name__} computes no weights that could be dropped: leave "
+            f"dropout at 0"
+        )
+
+
 # Positions
 
 
@@ -622,12 +631,3 @@ def needs_extra(extra: str) -> Iterator[None]:
             f'{error.name} is not installed: pip install "attention-companion[{extra}]"',
             name=error.name,
         ) from error
-
-
-def check_no_dropout(attention: Any, probability: float) -> None:
-    """Refuse all but 0 for an attention that is computed without its weights."""
-    if probability:
-        raise TypeError(
-            f"{type(attention).__name__} computes no weights that could be dropped: leave "
-            f"dropout at 0"
-        )

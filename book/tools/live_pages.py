@@ -6,10 +6,12 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
+_PLAY = "play/play.css play/elements.js"
+_MODEL = f"{_PLAY} play/tensors.js"
 _BENCH = (
-    "play/play.css bench/picture.css bench/bench.css play/elements.js play/rules.js"
-    " bench/attention.js bench/state.js bench/drawing.js bench/plane.js bench/bars.js"
-    " bench/controls.js bench/widget.js"
+    f"{_PLAY} play/rules.js bench/picture.css bench/bench.css bench/attention.js"
+    " bench/state.js bench/drawing.js bench/plane.js bench/bars.js bench/controls.js"
+    " bench/widget.js"
 )
 #: The files that a class of a picture or place needs, in the order of loading.
 LIVE = {
@@ -17,34 +19,24 @@ LIVE = {
     "live-bench": f"{_BENCH} bench/chapter.js",
     "page-filter": "filter/filter.js",
     "live-translation": (
-        "play/play.css live/live.css play/tensors.js play/elements.js live/weights.js"
-        " live/numbers.js live/training_numbers.js live/model.js live/stage.js"
-        " live/translate.js"
+        f"{_MODEL} live/live.css live/weights.js live/numbers.js"
+        " live/training_numbers.js live/model.js live/stage.js live/translate.js"
     ),
-    "live-memory": (
-        "play/play.css memory/memory.css play/tensors.js play/elements.js memory/model.js"
-        " memory/memory.js"
-    ),
+    "live-memory": f"{_MODEL} memory/memory.css memory/model.js memory/memory.js",
     "live-beam": (
-        "play/play.css beam/beam.css play/tensors.js play/elements.js live/weights.js"
-        " live/numbers.js live/model.js beam/search.js beam/tree.js"
+        f"{_MODEL} beam/beam.css live/weights.js live/numbers.js live/model.js"
+        " beam/search.js beam/tree.js"
     ),
     "live-heads": (
-        "play/play.css heads/heads.css play/tensors.js play/elements.js live/numbers.js"
-        " heads/weights.js heads/model.js heads/surgery.js"
+        f"{_MODEL} heads/heads.css live/numbers.js heads/weights.js heads/model.js"
+        " heads/surgery.js"
     ),
     "live-patterns": (
-        "play/play.css patterns/patterns.css play/elements.js play/rules.js"
-        " patterns/model.js patterns/editor.js"
+        f"{_PLAY} play/rules.js patterns/patterns.css patterns/model.js"
+        " patterns/editor.js"
     ),
-    "live-distances": (
-        "play/play.css modern/modern.css play/elements.js modern/model.js"
-        " modern/distances.js"
-    ),
-    "live-cache": (
-        "play/play.css modern/modern.css play/elements.js modern/model.js"
-        " modern/cache.js"
-    ),
+    "live-distances": f"{_PLAY} modern/modern.css modern/model.js modern/distances.js",
+    "live-cache": f"{_PLAY} modern/modern.css modern/model.js modern/cache.js",
 }
 #: A class attribute with this name; the cell of a notebook has it as a tag.
 HAS_CLASS = r'class="([^"]* )?(tag_)?{}[ "]'

@@ -145,11 +145,8 @@ class MatrixAttention(Attention, ABC):
         check_heads_divide(query.shape[-3], key.shape[-3])
         heads = (key.shape[-3], query.shape[-3] // key.shape[-3])
         axis = key.ndim - 2  # of the r heads of queries that share keys and values
-        *before, seen = state
-        before = {
-            name: x.unsqueeze(axis)
-            for name, x in zip(state._fields, before, strict=False)
-        }
+        sums = state._asdict()
+        seen = sums.pop("seen")
         with without_autocast(query.device):
             queries, keys, *gates = self.prepare(query, key)
             context, *after = self.recur(
@@ -158,7 +155,7 @@ class MatrixAttention(Attention, ABC):
                 value.to(keys.dtype).unsqueeze(axis),
                 *(gate.unsqueeze(axis) for gate in gates),
                 chunk=max(1, min(self.chunk, key.shape[-2])),
-                **before,
+                **{name: x.unsqueeze(axis) for name, x in sums.items()},
             )
         after = [x.squeeze(axis) for x in after]
         state = self.state_type(*after, seen + key.shape[-2])

@@ -75,7 +75,7 @@ def text_heatmap(
         weight = of_sentences[number]
         margin.append((f"{weight:4.0%}", line + 1, -_MARGIN, weight))
         words += _wrapped(sentence, values, line + 1)
-        line = words[-1][1]
+        _, line, *_ = words[-1]
     axes = _page(line + 1, title)
     _write(margin, "Oranges", axes)
     _write(words, "Blues", axes)

@@ -127,16 +127,20 @@ def browser(chromium):
 
 
 @pytest.fixture
-def visit_live(browser, html):
-    """Open a chapter at the place with a tag; nothing may go wrong there or be asked of others."""
-    contexts, complaints = [], []
+def complaints():
+    """What goes wrong in the pages of a test, or is asked of others: it has to be nothing."""
+    found = []
+    yield found
+    assert not found
 
-    def open_page(chapter, tag, width=1280, scheme="light", **options):
-        contexts.append(
-            browser.new_context(
-                viewport={"width": width, "height": 900}, color_scheme=scheme, **options
-            )
-        )
+
+@pytest.fixture
+def new_page(browser, html, complaints):
+    """Make empty pages, in contexts with some options, that note complaints."""
+    contexts = []
+
+    def make(**options):
+        contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
@@ -147,16 +151,27 @@ def visit_live(browser, html):
                 else complaints.append(request.url)
             ),
         )
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def visit_live(new_page, html):
+    """Open a chapter at the place with a tag."""
+
+    def open_page(chapter, tag, width=1280, scheme="light", **options):
+        viewport = {"width": width, "height": 900}
+        page = new_page(viewport=viewport, color_scheme=scheme, **options)
         page.goto(f"{html.as_uri()}/book/{chapter}.html")
         page.locator(f".tag_{tag}").scroll_into_view_if_needed()
         if options.get("java_script_enabled", True):
             page.locator(f".tag_{tag} .play").wait_for()
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not complaints
+    return open_page
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
