@@ -17,6 +17,7 @@ COLOUR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})")
 IN_BOTH = re.compile(r"; (?:fill|stroke): light-dark\([^;\"]*\)(?=[;\"])")
 FACE = re.compile(r"font-family: 'DejaVu Sans( Mono)?'[^;\"]*(; )?")
 DECIMALS = re.compile(r"(\.\d\d)\d+")
+PICTURE = re.compile(r'<image(.*?)data:image/png;base64,([^"]*)', re.DOTALL)
 REFERENCE = re.compile(r'(?:url\(|href=")#([\w-]+)')
 PIXELS_A_POINT = 5 / 3  # of the page: a figure of five inches is 600 pixels wide
 #: In the dark: paper and ink, and the colours of lines.
@@ -47,7 +48,7 @@ def in_page(plot: re.Match[str], alternative: str) -> str:
             r' id="([^"]*)"', lambda m: f' id="{name}{m[1]}"' * (m[1] in used), tag[0]
         )
         if written.startswith("<image"):
-            return written.replace("<image", f'<image class="{kind(written)}"')
+            return PICTURE.sub(coloured, written)
         written = re.sub(r'(url\(|href=")#', rf"\1#{name}", written)
         written = FACE.sub(
             lambda m: "font-family: var(--code-face); " * bool(m[1]), written
@@ -74,9 +75,14 @@ def in_both(declared: re.Match[str], least: float | None) -> str:
     return f"{name}: {colour}; {name}: light-dark({colour}, {dark})"
 
 
-def kind(image: str) -> str:
-    """Whether a picture is one of cells, which have the colours of a colour map, or a photograph."""
-    png = base64.b64decode(image.split("base64,")[1].split('"')[0])
-    with Image.open(io.BytesIO(png)) as picture:
-        dots = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
-    return "cells" if len(dots) <= 300 and np.ptp(dots, axis=1).any() else "photograph"
+def coloured(image: re.Match[str]) -> str:
+    """A picture of cells, which have the colours of a colour map, or a photograph, as a JPEG of a sixth of the size."""
+    before, png = image.groups()
+    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
+        picture = picture.convert("RGB")
+    dots = np.unique(np.asarray(picture).reshape(-1, 3), axis=0)
+    if len(dots) <= 300 and np.ptp(dots, axis=1).any():
+        return image[0].replace("<image", '<image class="cells"')
+    picture.save(jpeg := io.BytesIO(), "JPEG", quality=85)
+    written = base64.b64encode(jpeg.getvalue()).decode()
+    return f'<image class="photograph"{before}data:image/jpeg;base64,{written}'
