@@ -6,57 +6,31 @@ const TranslationModel = (() => {
   const BOS = LIVE_MODEL.target.indexOf("<bos>");
   const EOS = LIVE_MODEL.target.indexOf("<eos>");
 
-  const { row, linear, join, sigmoid, softmax, argmax } = Tensors;
+  const { row, linear, join, softmax, argmax, average, gru, bidirectional } = Tensors;
   const decode = Tensors.reader(LIVE_MODEL);
-
-  // One step of PyTorch's gated recurrent unit, the f of (2.5): from s to the next s.
-  function gru(weights, input, state) {
-    const n = state.length;
-    const fromInput = linear(weights.ih, input, weights.ihBias);
-    const fromState = linear(weights.hh, state, weights.hhBias);
-    return state.map((old, i) => {
-      const reset = sigmoid(fromInput[i] + fromState[i]);
-      const update = sigmoid(fromInput[n + i] + fromState[n + i]);
-      const proposal = Math.tanh(fromInput[2 * n + i] + reset * fromState[2 * n + i]);
-      return (1 - update) * proposal + update * old;
-    });
-  }
 
   // A model, from its entry in the weights file. Without attention the decoder gets one vector.
   function load(parameters, withAttention) {
     const get = (name) => decode(parameters[name]);
-    const gruWeights = (name, suffix) => ({
-      ih: get(`${name}.weight_ih${suffix}`),
-      hh: get(`${name}.weight_hh${suffix}`),
-      ihBias: get(`${name}.bias_ih${suffix}`),
-      hhBias: get(`${name}.bias_hh${suffix}`),
-    });
     const sourceWords = get("encoder.embedding.weight");
-    const forwards = gruWeights("encoder.rnn", "_l0");
-    const backwards = gruWeights("encoder.rnn", "_l0_reverse");
+    const states = bidirectional(get, "encoder.rnn");
     const E = get("decoder.embedding.weight");
     const W_a = get("decoder.attention.W.weight");
     const U_a = get("decoder.attention.U.weight");
     const v_a = get("decoder.attention.v").values;
     const W_s = get("decoder.W_s.weight");
     const W_sBias = get("decoder.W_s.bias");
-    const f = gruWeights("decoder.cell", "");
+    const f = gru(get, "decoder.cell"); // (2.5)
     const hidden = get("decoder.output.hidden.weight"); // U_o, V_o and C_o side by side
     const hiddenBias = get("decoder.output.hidden.bias");
     const W_o = get("decoder.output.W.weight");
     const W_oBias = get("decoder.output.W.bias");
 
-    function run(weights, vectors) {
-      let state = new Float32Array(weights.hh.columns);
-      return vectors.map((vector) => (state = gru(weights, vector, state)));
-    }
-
     function encode(tokens) {
-      const vectors = tokens.map((token) => row(sourceWords, token));
-      const ahead = run(forwards, vectors);
-      const behind = run(backwards, [...vectors].reverse()).reverse();
-      if (!withAttention) return [join(ahead[ahead.length - 1], behind[0])]; // h = [→h_n; ←h_1]
-      return ahead.map((state, j) => join(state, behind[j])); // h_j = [→h_j; ←h_j]  (2.1)
+      const h = states(tokens.map((token) => row(sourceWords, token))); // (2.1)
+      if (withAttention) return h;
+      const half = h[0].length / 2;
+      return [join(h[h.length - 1].subarray(0, half), h[0].subarray(half))]; // h = [→h_n; ←h_1]
     }
 
     function attend(s, h, keys) {
@@ -66,11 +40,7 @@ const TranslationModel = (() => {
         for (let a = 0; a < v_a.length; a++) scores[j] += v_a[a] * Math.tanh(query[a] + key[a]);
       });
       const weights = softmax(scores); // α_ij  (2.3)
-      const context = new Float32Array(h[0].length);
-      weights.forEach((weight, j) => { // c_i  (2.4)
-        for (let m = 0; m < context.length; m++) context[m] += weight * h[j][m];
-      });
-      return { context, weights };
+      return { context: average(weights, h), weights }; // c_i  (2.4)
     }
 
     function output(s, word, context) {
@@ -93,7 +63,7 @@ const TranslationModel = (() => {
       const word = row(E, token);
       const { context, weights } = attend(s, h, keys);
       const logits = output(s, word, context);
-      return { logits, weights, state: { h, keys, s: gru(f, join(word, context), s) } }; // s_i  (2.5)
+      return { logits, weights, state: { h, keys, s: f(join(word, context), s) } }; // s_i  (2.5)
     }
 
     // Greedy decoding: the most probable word at each step. For each word of the translation and

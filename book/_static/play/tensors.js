@@ -82,5 +82,43 @@ const Tensors = (() => {
     return x.map((value, i) => ((value - mean) / Math.sqrt(variance + 1e-5)) * scale[i] + shift[i]);
   }
 
-  return { reader, row, linear, join, dot, sigmoid, softmax, logSoftmax, argmax, layerNorm };
+  // Σ_j α_j h_j
+  function average(weights, vectors) {
+    const result = new Float32Array(vectors[0].length);
+    weights.forEach((weight, j) => {
+      for (let m = 0; m < result.length; m++) result[m] += weight * vectors[j][m];
+    });
+    return result;
+  }
+
+  // PyTorch's gated recurrent unit with the parameters of this name: a function from an input and a state to the next state.
+  function gru(get, name, suffix = "") {
+    const [ih, hh, ihBias, hhBias] = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map((part) => get(`${name}.${part}${suffix}`));
+    return (input, state = new Float32Array(hh.columns)) => {
+      const n = state.length;
+      const fromInput = linear(ih, input, ihBias);
+      const fromState = linear(hh, state, hhBias);
+      return state.map((old, i) => {
+        const reset = sigmoid(fromInput[i] + fromState[i]);
+        const update = sigmoid(fromInput[n + i] + fromState[n + i]);
+        const proposal = Math.tanh(fromInput[2 * n + i] + reset * fromState[2 * n + i]);
+        return (1 - update) * proposal + update * old;
+      });
+    };
+  }
+
+  // The same in both directions: a function from vectors to their states h_j = [→h_j; ←h_j].
+  function bidirectional(get, name) {
+    const [ahead, behind] = ["_l0", "_l0_reverse"].map((suffix) => gru(get, name, suffix));
+    const run = (step, vectors) => {
+      let state;
+      return vectors.map((vector) => (state = step(vector, state)));
+    };
+    return (vectors) => {
+      const back = run(behind, [...vectors].reverse()).reverse();
+      return run(ahead, vectors).map((state, j) => join(state, back[j]));
+    };
+  }
+
+  return { reader, row, linear, join, dot, sigmoid, softmax, logSoftmax, argmax, layerNorm, average, gru, bidirectional };
 })();
