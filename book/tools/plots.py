@@ -76,7 +76,7 @@ def in_both(declared: re.Match[str], least: float | None) -> str:
 
 
 def coloured(image: re.Match[str]) -> str:
-    """A picture of cells, which have the colours of a colour map, or a photograph, as a JPEG of a sixth of the size."""
+    """A picture of cells coloured by a colour map, or a photograph, as a JPEG of a sixth of the size."""
     before, png = image.groups()
     with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
         picture = picture.convert("RGB")
