@@ -109,7 +109,7 @@ def test_a_switch_breaks_the_translation_and_mends_it(surgery):
     switch(surgery, "decoder", "1.2").click()
     assert cut.inner_text().count("quatre") > 5
     assert "wrong or extra, says no number" in cut.inner_text()
-    assert "decoder head 1.2 off" in surgery.locator(".heads-results").inner_text()
+    assert "decoder head 1.2 off" in surgery.locator(".heads-cut").inner_text()
     assert switch(surgery, "decoder", "1.2").get_attribute("aria-checked") == "false"
     surgery.get_by_role("button", name="Switch all on").click()
     assert "Switch a head off" in cut.inner_text()

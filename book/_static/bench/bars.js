@@ -74,7 +74,7 @@ const benchBars = (() => {
     const leftRange = rangeOf(left.filter(Number.isFinite));
     const rows = [
       ["scores", "Scores", FORMULAS[state.score], scores, rangeOf(scores)],
-      ["logits", "After the mask", maskedAndDivided(state, result), left, leftRange],
+      ["logits", "Logits", maskedAndDivided(state, result), left, leftRange],
       ["weights", "Weights", softmaxAndSum(state, result), weights, [0, 1]],
     ];
     const how = state.seed === 1 ? ["Sample", "one key, by its weight"]

@@ -11,7 +11,7 @@
       words: {
         local: "local-m, p = t",
         gaussian: "local-p, p predicted",
-        position: "Time step t",
+        position: "Time step t = i",
         size: "Radius D",
       },
       settings: { temperature: 1, position: 1 },

@@ -19,15 +19,15 @@ const benchWidget = (() => {
         <p class="play-unseen" aria-live="polite"></p>
       </div>
       <div class="bench-plane">
-        <p class="play-hint">The values are the keys. Green: weights. Orange: lines of equal
-          score.</p>
+        <p class="play-hint">Drag the query or a key, which is its own value. Green: weights.
+          Orange: lines of equal score.</p>
       </div>
     </div>
     <p class="play-hint" role="status"></p>
     <details><summary>All numbers</summary><table>
       <caption>The keys, and what each step makes of their scores.</caption>
       <thead><tr><th scope="col">Key</th><th scope="col">(x, y)</th><th scope="col">Score</th>
-        <th scope="col">After the mask</th><th scope="col">Weight</th></tr></thead>
+        <th scope="col">Logit</th><th scope="col">Weight</th></tr></thead>
       <tbody></tbody>
     </table></details>`;
 

@@ -65,7 +65,8 @@
       this.cut = make("p", { class: "heads-words", role: "status" });
       const results = make("dl", { class: "heads-results" },
         make("dt", {}, "English"), make("dd", {}, this.source),
-        make("dt", {}, "French, all heads on"), make("dd", {}, this.whole),
+        make("dt", {}, "French, all heads on"), make("dd", {}, this.whole));
+      const below = make("dl", { class: "heads-results heads-cut" },
         this.cutTitle = make("dt", {}, ""), make("dd", {}, this.cut));
       this.allOn = button("Switch all on", () => this.change(() => this.off.clear()));
       const groups = Object.entries(KINDS).map(([kind, [title, what]]) =>
@@ -74,7 +75,7 @@
           make("div", { class: "heads-grid" },
             ...HeadsModel.HEADS.filter((one) => one.kind === kind).map((one) => this.card(one)))));
       this.detail = make("div", { class: "heads-detail" });
-      this.shown = make("div", {}, results,
+      this.shown = make("div", {}, results, below,
         make("div", { class: "play-row play-pills" }, this.allOn),
         make("p", { class: "play-hint" }, "Switch heads off below. A head is needed if this " +
           "translation changes without it alone, else spare. Select a picture to see its weights."),

@@ -39,6 +39,7 @@
       const [title, verb, formula] = KINDS[name];
       const line = (cell) => CITIES.map(() => cell());
       this.cities = CITIES.map((city) => make("th", { scope: "col" }, city));
+      this.head = make("th", { scope: "col" }, "fact");
       this.bars = line(() => make("td", {}, make("span"), make("div")));
       this.written = line(() => make("td"));
       this.lastWrite = make("tr", {}, make("th", { scope: "row" }, "wrote"), ...this.written);
@@ -50,13 +51,13 @@
         make("p", {}, make("strong", {}, title), make("br"), verb),
         make("p", { class: "memory-formula" }, formula), this.verdict,
         make("table", {},
-          make("thead", {}, make("tr", {}, make("th", { scope: "col" }, name === "softmax" ? "fact" : "key"), ...this.cities)),
+          make("thead", {}, make("tr", {}, this.head, ...this.cities)),
           make("tbody", {}, headed("reads", this.bars, { class: "memory-answer" }), this.lastWrite),
           this.kept),
         this.tally);
     }
 
-    update({ answer, truth, says, isRight, wrote, kept, tally }) {
+    update({ answer, truth, says, isRight, wrote, key, kept, tally }) {
       const scale = Math.max(1, ...answer, ...answer.map((x) => -2 * x)); // below zero there is half the room
       this.verdict.className = `memory-verdict ${truth ? `play-${isRight ? "right" : "wrong"}` : ""}`;
       this.verdict.textContent = truth ? `${says} ${isRight ? "✓" : "✗"}` : "–";
@@ -81,6 +82,7 @@
           cell.classList.toggle("memory-changed", changed(b));
         });
       });
+      if (key) this.head.textContent = key;
       this.tally.textContent = tally;
     }
 
@@ -112,8 +114,8 @@
         row(this.moves, { "aria-label": "Write a fact" }, ...this.places, this.undo),
         make("div", { class: "memory-cards" }, ...Object.values(this.cards).map(({ root }) => root)),
         this.spoken,
-        make("p", { class: "play-note" }, "Keys have norm 1 in four dimensions: those of Anna, Ben, Cleo and Dan are " +
-          "orthogonal, and the others have a cosine of ½ or −½ with each of them. The states have no feature map and no " +
+        make("p", { class: "play-note" }, "Keys have norm 1: those of Anna, Ben, Cleo and Dan are orthogonal, the " +
+          "others have a cosine of ½ or −½ with each of them. The states have no feature map and no " +
           `denominator; the scores of softmax attention are ${Memories.SCALE} times the cosine, less ${Memories.SLOPE} for ` +
           "each later fact (ALiBi). “Wrote” is what the last fact added along its key, and frames mark what that changed."));
       this.root.querySelector(".play-pills button").click();
@@ -158,6 +160,7 @@
         const numbers = name === "softmax" ? facts.length * (SIZE.rows + SIZE.columns) : SIZE.rows * SIZE.columns;
         card.update({
           answer, says, isRight, truth: truths[asked], kept: this.kept(name),
+          key: name !== "softmax" && `${asked}’s key`,
           wrote: last?.person === asked ? (this.states[name]?.u ?? last.v) : undefined,
           tally: `${numbers} numbers · ${right} of ${told.length} right`,
         });

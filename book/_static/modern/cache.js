@@ -60,7 +60,8 @@
       this.problem = make("p", { class: "play-problem", role: "status" });
       this.formula = make("p");
       this.root = make("section", { class: "play modern", "aria-label": "A cache that grows" },
-        buttons, this.token, ...this.strips.flatMap(({ words, picture }) => [words, picture]), this.said,
+        buttons, this.token, ...this.strips.flatMap(({ words, picture }) => [words, picture]),
+        make("p", { class: "play-hint" }, "Orange: the newest key. Crossed out: evicted."), this.said,
         make("div", { class: "modern-pair" }, window, sinks),
         make("div", { class: "play-row play-pills", role: "group", "aria-label": "Key–value heads" },
           "Key–value heads", ...this.choices),

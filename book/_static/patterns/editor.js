@@ -98,6 +98,7 @@
       point(this.stage, (row, column) => change({ key: column }));
       this.told = make("p", { class: "patterns-told", "aria-live": "polite" });
       this.root = make("section", { class: "play patterns", "aria-label": "Pattern editor" },
+        make("p", { class: "play-hint" }, "Choose a pattern, its sizes, and how many layers have it: begin with sparse and two layers."),
         row("Pattern", this.patterns), this.rule,
         make("div", { class: "patterns-sizes" }, ...Object.values(this.sizes)),
         row("Options", [this.causal, this.sorted]), row("Layers", ["Pairs connected after", ...this.layers]),
