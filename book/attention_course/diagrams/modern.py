@@ -57,8 +57,8 @@ def layers() -> Drawing:
         residuals=((1, 4), (5, 7)),
     )
     drawing.text(8, 454, "2  rotary positions, ALiBi", "key", anchor="start")
-    drawing.text(8, 474, "3–6  cache, sinks, gates, flash", "query", anchor="start")
-    drawing.text(300, 454, "7  norms and gates", "value", anchor="start")
+    drawing.text(8, 474, "3–5, 7  cache, sinks, gates, flash", "query", anchor="start")
+    drawing.text(300, 454, "6  norms and gates", "value", anchor="start")
     return drawing
 
 
