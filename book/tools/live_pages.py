@@ -31,6 +31,10 @@ LIVE = {
         f"{_MODEL} heads/heads.css live/numbers.js heads/weights.js heads/model.js"
         " heads/surgery.js"
     ),
+    "live-sentences": (
+        f"{_MODEL} sentences/sentences.css sentences/weights.js sentences/model.js"
+        " sentences/removal.js"
+    ),
     "live-patterns": (
         f"{_PLAY} play/rules.js patterns/patterns.css patterns/model.js"
         " patterns/editor.js"

@@ -44,9 +44,17 @@ def widen(part):
     part.get_by_label("Beam width B").fill("5")
 
 
+def take_sentences_out(part):
+    part.get_by_role("button", name="Try each sentence").click()
+    part.get_by_role("button", name="replaced").click()
+    part.locator(".sentences-switch").nth(2).click()
+    part.locator(".sentences-word").first.click()
+
+
 # The tag of each: its chapter, what a reader does, and the bytes that it loads, compressed.
 PLAYED = {
     "live-heads": ("06_transformer", switch_a_head_off, 220_000),
+    "live-sentences": ("09_hierarchical", take_sentences_out, 24_000),
     "live-patterns": ("07_sparse", take_turns, 10_000),
     "live-distances": ("12_modern", move_both, 9_000),
     "live-cache": ("12_modern", type_nonsense, 9_000),
