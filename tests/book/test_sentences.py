@@ -126,7 +126,7 @@ def test_a_removed_sentence_changes_no_word_weight_of_another(removal):
     sentence(removal, 3).click()
     assert "is not there: the model guesses int" in verdict(removal)
     assert (
-        "0.00 of a word weight"
+        "other sentences 0.00"
         in removal.locator(".sentences > .play-hint").inner_text()
     )
     assert sentence(removal, 3).get_attribute("aria-pressed") == "true"
