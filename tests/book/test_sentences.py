@@ -66,7 +66,8 @@ def test_the_page_reads_what_is_left_as_the_package_does(removal, setting, model
     for row, (one, answer) in enumerate(found):
         written = of_words[row][batch[row] != PAD]
         expected = torch.cat([of_sentences[row], probabilities[row], written])
-        values = [*one["sentences"], *one["probabilities"], *sum(one["words"], [])]
+        values = [*one["sentences"], *one["probabilities"]]
+        values += [weight for sentence in one["words"] for weight in sentence]
         torch.testing.assert_close(torch.tensor(values), expected, atol=2e-4, rtol=0)
         assert answer == answer_of(asked[row])
 
