@@ -78,8 +78,7 @@ def in_both(declared: re.Match[str], least: float | None) -> str:
 def coloured(image: re.Match[str]) -> str:
     """A picture of cells coloured by a colour map, or a photograph, as a JPEG of a sixth of the size."""
     before, png = image.groups()
-    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
-        picture = picture.convert("RGB")
+    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
     dots = np.unique(np.asarray(picture).reshape(-1, 3), axis=0)
     if len(dots) <= 300 and np.ptp(dots, axis=1).any():
         return image[0].replace("<image", '<image class="cells"')
