@@ -25,6 +25,7 @@ DATA = {
     ROOT / "book" / "attention_course" / "diagrams" / "speed_of_light.json",
     ROOT / "book" / "attention_course" / "live" / "beam.json",
     ROOT / "book" / "attention_course" / "live" / "heads.json",
+    ROOT / "book" / "attention_course" / "live" / "hops.json",
     *FOLDER.rglob("*.json"),
     *STUDIES.glob("*.json"),
 }

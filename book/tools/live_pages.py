@@ -35,6 +35,7 @@ LIVE = {
         f"{_MODEL} sentences/sentences.css sentences/weights.js sentences/model.js"
         " sentences/removal.js"
     ),
+    "live-hops": (f"{_MODEL} hops/hops.css hops/weights.js hops/model.js hops/hops.js"),
     "live-patterns": (
         f"{_PLAY} play/rules.js patterns/patterns.css patterns/model.js"
         " patterns/editor.js"

@@ -51,6 +51,11 @@ def take_sentences_out(part):
     part.locator(".sentences-word").first.click()
 
 
+def remove_the_first_context(part):
+    part.get_by_role("button", name="A chain of three").click()
+    part.get_by_role("button", name="Remove the first context").click()
+
+
 # The tag of each: its chapter, what a reader does, and the bytes that it loads, compressed.
 PLAYED = {
     "live-heads": ("06_transformer", switch_a_head_off, 220_000),
@@ -61,6 +66,7 @@ PLAYED = {
     "live-memory": ("13_bounded_memory", ask_about_one_of_eight, 11_000),
     "live-bench": ("03_attention", drag_by_keys, 22_000),
     "live-beam": ("01_seq2seq", widen, 185_000),
+    "live-hops": ("11_convs2s", remove_the_first_context, 55_000),
 }
 ALSO = {"live-bench": {"04_hard", "05_luong"}}  # at other settings
 NOT_AT_FIRST = [tag for tag in PLAYED if tag != "live-memory"]  # on the first screen
