@@ -26,6 +26,7 @@ DATA = {
     ROOT / "book" / "attention_course" / "live" / "beam.json",
     ROOT / "book" / "attention_course" / "live" / "heads.json",
     ROOT / "book" / "attention_course" / "live" / "hops.json",
+    ROOT / "book" / "attention_course" / "live" / "question.json",
     *FOLDER.rglob("*.json"),
     *STUDIES.glob("*.json"),
 }

@@ -36,6 +36,10 @@ LIVE = {
         " sentences/removal.js"
     ),
     "live-hops": (f"{_MODEL} hops/hops.css hops/weights.js hops/model.js hops/hops.js"),
+    "live-question": (
+        f"{_MODEL} question/question.css question/weights.js question/model.js"
+        " question/question.js"
+    ),
     "live-patterns": (
         f"{_PLAY} play/rules.js patterns/patterns.css patterns/model.js"
         " patterns/editor.js"

@@ -56,6 +56,13 @@ def remove_the_first_context(part):
     part.get_by_role("button", name="Remove the first context").click()
 
 
+def let_no_word_attend(part):
+    part.get_by_role("button", name="Three sentences").click()
+    part.get_by_role("button", name="sentence 3").click()
+    for _ in range(3):
+        part.get_by_role("button", name="Cross out").first.click()
+
+
 # The tag of each: its chapter, what a reader does, and the bytes that it loads, compressed.
 PLAYED = {
     "live-heads": ("06_transformer", switch_a_head_off, 220_000),
@@ -64,6 +71,7 @@ PLAYED = {
     "live-distances": ("12_modern", move_both, 9_000),
     "live-cache": ("12_modern", type_nonsense, 9_000),
     "live-memory": ("13_bounded_memory", ask_about_one_of_eight, 11_000),
+    "live-question": ("10_attention_over_attention", let_no_word_attend, 35_000),
     "live-bench": ("03_attention", drag_by_keys, 22_000),
     "live-beam": ("01_seq2seq", widen, 185_000),
     "live-hops": ("11_convs2s", remove_the_first_context, 55_000),

@@ -22,6 +22,7 @@ from attention_course.data.vocabulary import PAD, Vocabulary, pad
 from attention_course.studies.cloze import READERS as _READERS
 from attention_course.studies.recording import check_choice, grid
 from attention_course.training import recipe
+from attention_course.training.losses import Record
 from companion.attention.attention_over_attention import pointer_sum, two_way_attention
 from companion.attention.base import masked_softmax
 from companion.layers.recurrent import run_packed
@@ -35,6 +36,8 @@ SENTENCES = (1, 2, 3)
 #: The numbers of descriptions in longer documents; training documents have the first.
 DESCRIPTIONS = (4, 8, 16)
 STEPS = 600
+#: The part of Multi30k that the test questions are made of.
+TEST = "test_2016_flickr"
 _TESTED = 500  # questions of each kind
 
 
@@ -213,7 +216,8 @@ def inside(reader: Reader, batch: AskedBatch, descriptions: int) -> dict[str, fl
 
 
 @cache
-def _pairs(split: str) -> list[tuple[list[str], list[str]]]:
+def translations(split: str) -> list[tuple[list[str], list[str]]]:
+    """The English and French descriptions of one part of Multi30k, in words."""
     from attention_course.data import multi30k
 
     texts = [multi30k.tokenize(multi30k.load(split, x), x) for x in ("en", "fr")]
@@ -221,8 +225,9 @@ def _pairs(split: str) -> list[tuple[list[str], list[str]]]:
 
 
 @cache
-def _vocabulary() -> Vocabulary:
-    pairs = _pairs("train")
+def vocabulary() -> Vocabulary:
+    """The words of both languages that occur at least ten times in the training set."""
+    pairs = translations("train")
     return Vocabulary.of(
         (words for pair in pairs for words in pair), minimum_frequency=10
     )
@@ -230,25 +235,33 @@ def _vocabulary() -> Vocabulary:
 
 @cache
 def _training() -> list[Asked]:
-    return ask(_pairs("train"), DESCRIPTIONS[0], SENTENCES, 19_200, seed=1)
+    return ask(translations("train"), DESCRIPTIONS[0], SENTENCES, 19_200, seed=1)
 
 
-def _batches(
-    count: int, descriptions: int, sentences: int, split: str
-) -> list[AskedBatch]:
-    """Questions of one kind in batches of 100."""
-    asked = ask(_pairs(split), descriptions, [sentences], count, seed=2)
+def questions(
+    split: str,
+    sentences: int,
+    count: int = _TESTED,
+    descriptions: int = DESCRIPTIONS[0],
+) -> list[Asked]:
+    """Questions of so many sentences about one part of Multi30k, always the same."""
+    return ask(translations(split), descriptions, [sentences], count, seed=2)
+
+
+def batches(asked: Sequence[Asked]) -> list[AskedBatch]:
+    """These questions in batches of 100."""
     return [
-        collate(_vocabulary(), asked[row : row + 100]) for row in range(0, count, 100)
+        collate(vocabulary(), asked[row : row + 100])
+        for row in range(0, len(asked), 100)
     ]
 
 
 @torch.no_grad()
-def _accuracy(reader: nn.Module, batches: Sequence[AskedBatch]) -> float:
+def _accuracy(reader: nn.Module, tested: Sequence[AskedBatch]) -> float:
     reader.eval()
     found = [
         right(reader(batch.document, batch.question), batch, DESCRIPTIONS[0])
-        for batch in batches
+        for batch in tested
     ]
     reader.train()
     return torch.cat(found).mean().item()
@@ -265,6 +278,22 @@ def build(reader: str, vocabulary_size: int, seed: int) -> Reader:
     return READERS[reader](vocabulary_size, embedding_size=32, size=64, pad=PAD)
 
 
+def train(reader: str, learning_rate: float, seed: int) -> tuple[Reader, list[Record]]:
+    """A trained reader, and its accuracy on validation questions every 50 steps."""
+    words = vocabulary()
+    model = build(reader, len(words), seed)
+    watched = [batch for n in SENTENCES for batch in batches(questions("val", n, 100))]
+    history = recipe.train(
+        model,
+        answer_loss,
+        Shuffled(_training(), lambda asked: collate(words, asked), 32, seed),
+        STEPS,
+        learning_rate,
+        lambda model: {"accuracy": _accuracy(model, watched)},
+    )
+    return model.eval(), history
+
+
 def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
     """Train one reader on documents of four descriptions.
 
@@ -275,31 +304,19 @@ def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
         :data:`DESCRIPTIONS` (``longer``); and with seed 0 at 0.01 ``examples``. In other runs
         these are empty.
     """
-    check_choice("reader", reader, READERS)
-    words = _vocabulary()
-    model = build(reader, len(words), seed)
-    watched = [batch for n in SENTENCES for batch in _batches(100, 4, n, "val")]
-    tested = {n: _batches(_TESTED, 4, n, "test_2016_flickr") for n in SENTENCES}
-    history = recipe.train(
-        model,
-        answer_loss,
-        Shuffled(_training(), lambda asked: collate(words, asked), 32, seed),
-        STEPS,
-        learning_rate,
-        lambda model: {"accuracy": _accuracy(model, watched)},
-    )
+    model, history = train(reader, learning_rate, seed)
+    tested = {n: batches(questions(TEST, n)) for n in SENTENCES}
     found: dict[str, Any] = {
         "validation": [record["accuracy"] for record in history],
-        "test": [_accuracy(model, batches) for batches in tested.values()],
+        "test": [_accuracy(model, some) for some in tested.values()],
         "inside": [],
         "longer": [],
         "examples": [],
     }
     if reader == "attention over attention":
-        model.eval()
-        found["inside"] = [_inside(model, batches, 4) for batches in tested.values()]
+        found["inside"] = [_inside(model, some, 4) for some in tested.values()]
         found["longer"] = [
-            _inside(model, _batches(_TESTED, n, 2, "test_2016_flickr"), n)
+            _inside(model, batches(questions(TEST, 2, descriptions=n)), n)
             for n in DESCRIPTIONS
         ]
         if seed == 0 and learning_rate == 0.01:
@@ -308,9 +325,9 @@ def measure(reader: str, learning_rate: float, seed: int) -> dict[str, Any]:
 
 
 def _inside(
-    model: Reader, batches: Sequence[AskedBatch], descriptions: int
+    model: Reader, tested: Sequence[AskedBatch], descriptions: int
 ) -> dict[str, float]:
-    found = [inside(model, batch, descriptions) for batch in batches]
+    found = [inside(model, batch, descriptions) for batch in tested]
     return {name: sum(one[name] for one in found) / len(found) for name in found[0]}
 
 
@@ -319,8 +336,8 @@ def _examples(model: Reader) -> list[dict[str, Any]]:
 
     Short means at most 48 words in the document and 26 in the question.
     """
-    words, found = _vocabulary(), []
-    for one in ask(_pairs("test_2016_flickr"), 4, [2], _TESTED, seed=2):
+    words, found = vocabulary(), []
+    for one in questions(TEST, 2):
         known = all(
             word in words.ids
             for part in (*one.descriptions, *one.sentences)

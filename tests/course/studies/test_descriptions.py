@@ -72,13 +72,13 @@ def test_weights_from_the_question_do_not_depend_on_the_document(words):
 
 
 def test_a_run_is_measured_as_it_is_recorded(monkeypatch, words):
-    monkeypatch.setattr(study, "_vocabulary", lambda: words)
-    monkeypatch.setattr(study, "_pairs", lambda split: PAIRS * 4)
+    monkeypatch.setattr(study, "vocabulary", lambda: words)
+    monkeypatch.setattr(study, "translations", lambda split: PAIRS * 4)
     monkeypatch.setattr(
         study, "_training", lambda: study.ask(PAIRS, 4, [1], 64, seed=1)
     )
     monkeypatch.setattr(study, "STEPS", 2)
-    monkeypatch.setattr(study, "_TESTED", 100)
+    monkeypatch.setattr(study.questions, "__defaults__", (100, 4))
     found = study.measure("attention over attention", learning_rate=0.01, seed=0)
     assert set(found) == {"validation", "test", "inside", "longer", "examples"}
     assert len(found["test"]) == len(found["inside"]) == len(study.SENTENCES)

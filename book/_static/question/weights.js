@@ -1,0 +1,832 @@
+// The weights of a reader, written by attention_course.live.question; tensors.js reads them.
+const QUESTION_MODEL = {
+"alphabet": "!#$%&()*+,-./0123456789:;=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~",
+"largest": 22,
+"octave": 8,
+"smallest": -80,
+"words": [
+"<pad>",
+"<bos>",
+"<eos>",
+"<unk>",
+".",
+"a",
+"un",
+"une",
+"in",
+"de",
+"the",
+"en",
+",",
+"d'",
+"on",
+"dans",
+"sur",
+"homme",
+"man",
+"is",
+"et",
+"des",
+"and",
+"avec",
+"of",
+"with",
+"la",
+"\u00e0",
+"femme",
+"l'",
+"deux",
+"woman",
+"two",
+"are",
+"le",
+"shirt",
+"-",
+"est",
+"at",
+"an",
+"wearing",
+"young",
+"white",
+"debout",
+"his",
+"sont",
+"blue",
+"devant",
+"hommes",
+"men",
+"sitting",
+"du",
+"dog",
+"groupe",
+"les",
+"assis",
+"chien",
+"standing",
+"playing",
+"group",
+"t",
+"street",
+"down",
+"walking",
+"front",
+"her",
+"holding",
+"bleu",
+"femmes",
+"women",
+"enfant",
+"qui",
+"up",
+"tient",
+"child",
+"looking",
+"regarde",
+"outside",
+"through",
+"photo",
+"other",
+"jouent",
+"over",
+"another",
+"ses",
+"trottoir",
+"faisant",
+"sidewalk",
+"field",
+"foule",
+"crowd",
+"city",
+"autres",
+"looks",
+"tenue",
+"camera",
+"soccer",
+"boys",
+"skateboard",
+"food",
+"together",
+"gar\u00e7ons",
+"ensemble",
+"road",
+"baby",
+"shirts",
+"route",
+"doing",
+"b\u00e9b\u00e9",
+"area",
+"jumps",
+"back",
+"nourriture",
+"striped",
+"mouth",
+"blancs",
+"dancing",
+"rides",
+"work",
+"chair",
+"entre",
+"truck",
+"appareil",
+"book",
+"clothes",
+"bleus",
+"outfit",
+"cigarette",
+"open",
+"chaise",
+"danse",
+"trick",
+"objectif",
+"gilet",
+"uniforms",
+"vest",
+"gear",
+"sleeping",
+"forest",
+"racing",
+"bouche",
+"between",
+"uniformes",
+"bed",
+"no\u00ebl",
+"smoking",
+"plate",
+"indian",
+"pr\u00e9parant",
+"obstacle",
+"teams",
+"christmas",
+"fixing",
+"legs",
+"bicyclist",
+"opposing",
+"jambes",
+"assiette",
+"magazines",
+"operating",
+"participating",
+"chest",
+"ceremony",
+"breakdance",
+"manipule"
+],
+"examples": [
+{
+"title": "Baby",
+"descriptions": [
+[
+"two",
+"men",
+"and",
+"a",
+"woman",
+"are",
+"walking",
+"down",
+"a",
+"city",
+"street",
+"."
+],
+[
+"a",
+"man",
+"wearing",
+"a",
+"striped",
+"shirt",
+"is",
+"smoking",
+"a",
+"cigarette",
+"on",
+"the",
+"street"
+],
+[
+"a",
+"baby",
+"in",
+"a",
+"christmas",
+"outfit",
+"looks",
+"at",
+"the",
+"camera",
+"."
+],
+[
+"a",
+"dog",
+"jumps",
+"over",
+"an",
+"obstacle",
+"outside",
+"."
+]
+],
+"sentences": [
+[
+"deux",
+"hommes",
+"faisant",
+"du",
+"breakdance",
+",",
+"avec",
+"une",
+"foule",
+"qui",
+"les",
+"regarde",
+"."
+],
+[
+"un",
+"b\u00e9b\u00e9",
+"en",
+"tenue",
+"de",
+"no\u00ebl",
+"regarde",
+"l'",
+"objectif",
+"."
+]
+],
+"described": 2,
+"sentence": 1,
+"english": [
+[
+"two",
+"men",
+"breakdancing",
+",",
+"with",
+"a",
+"crowd",
+"looking",
+"on",
+"."
+],
+[
+"a",
+"baby",
+"in",
+"a",
+"christmas",
+"outfit",
+"looks",
+"at",
+"the",
+"camera",
+"."
+]
+]
+},
+{
+"title": "Camera",
+"descriptions": [
+[
+"a",
+"man",
+"with",
+"work",
+"clothes",
+"on",
+"standing",
+"on",
+"the",
+"back",
+"of",
+"a",
+"truck",
+"."
+],
+[
+"a",
+"man",
+"doing",
+"a",
+"trick",
+"on",
+"skateboard"
+],
+[
+"two",
+"indian",
+"men",
+"participating",
+"in",
+"a",
+"ceremony",
+"."
+],
+[
+"the",
+"woman",
+"in",
+"blue",
+"is",
+"operating",
+"a",
+"camera",
+"in",
+"front",
+"of",
+"two",
+"other",
+"women",
+"."
+]
+],
+"sentences": [
+[
+"la",
+"femme",
+"en",
+"bleu",
+"manipule",
+"un",
+"appareil",
+"photo",
+"devant",
+"deux",
+"autres",
+"femmes",
+"."
+],
+[
+"un",
+"groupe",
+"d'",
+"hommes",
+"en",
+"uniformes",
+"bleus",
+"sont",
+"debout",
+"ensemble",
+"."
+]
+],
+"described": 3,
+"sentence": 0,
+"english": [
+[
+"the",
+"woman",
+"in",
+"blue",
+"is",
+"operating",
+"a",
+"camera",
+"in",
+"front",
+"of",
+"two",
+"other",
+"women",
+"."
+],
+[
+"a",
+"group",
+"of",
+"men",
+"in",
+"blue",
+"uniforms",
+"are",
+"standing",
+"together",
+"."
+]
+]
+},
+{
+"title": "Three sentences",
+"descriptions": [
+[
+"bicyclist",
+"in",
+"racing",
+"gear",
+"rides",
+"through",
+"forest",
+"area",
+"."
+],
+[
+"a",
+"young",
+"child",
+"sleeping",
+"in",
+"her",
+"bed",
+"with",
+"an",
+"open",
+"book",
+"on",
+"her",
+"chest",
+"."
+],
+[
+"two",
+"men",
+"on",
+"opposing",
+"teams",
+"are",
+"playing",
+"soccer",
+"in",
+"a",
+"field",
+"."
+],
+[
+"a",
+"group",
+"of",
+"men",
+"and",
+"a",
+"child",
+"in",
+"white",
+"shirts",
+"are",
+"standing",
+"in",
+"the",
+"road",
+"."
+]
+],
+"sentences": [
+[
+"un",
+"homme",
+"danse",
+"avec",
+"un",
+"chien",
+"entre",
+"ses",
+"jambes",
+"."
+],
+[
+"un",
+"groupe",
+"d'",
+"hommes",
+"et",
+"un",
+"enfant",
+"en",
+"t",
+"-",
+"shirts",
+"blancs",
+"sont",
+"debout",
+"sur",
+"la",
+"route",
+"."
+],
+[
+"un",
+"homme",
+"avec",
+"une",
+"cigarette",
+"\u00e0",
+"la",
+"bouche",
+"pr\u00e9parant",
+"une",
+"assiette",
+"de",
+"nourriture",
+"."
+]
+],
+"described": 3,
+"sentence": 1,
+"english": [
+[
+"a",
+"man",
+"is",
+"dancing",
+"with",
+"a",
+"dog",
+"between",
+"his",
+"legs",
+"."
+],
+[
+"a",
+"group",
+"of",
+"men",
+"and",
+"a",
+"child",
+"in",
+"white",
+"shirts",
+"are",
+"standing",
+"in",
+"the",
+"road",
+"."
+],
+[
+"a",
+"man",
+"with",
+"a",
+"cigarette",
+"in",
+"his",
+"mouth",
+"fixing",
+"a",
+"plate",
+"of",
+"food",
+"."
+]
+]
+},
+{
+"title": "Failure",
+"descriptions": [
+[
+"two",
+"soccer",
+"teams",
+"are",
+"on",
+"the",
+"field",
+"."
+],
+[
+"two",
+"boys",
+"are",
+"playing",
+"on",
+"the",
+"sidewalk",
+"."
+],
+[
+"a",
+"man",
+"holding",
+"up",
+"another",
+"with",
+"his",
+"back",
+"."
+],
+[
+"a",
+"young",
+"child",
+"sleeping",
+"in",
+"her",
+"bed",
+"with",
+"an",
+"open",
+"book",
+"on",
+"her",
+"chest",
+"."
+]
+],
+"sentences": [
+[
+"un",
+"homme",
+"en",
+"gilet",
+"est",
+"assis",
+"dans",
+"une",
+"chaise",
+"et",
+"tient",
+"des",
+"magazines",
+"."
+],
+[
+"deux",
+"gar\u00e7ons",
+"jouent",
+"sur",
+"le",
+"trottoir",
+"."
+]
+],
+"described": 1,
+"sentence": 1,
+"english": [
+[
+"a",
+"man",
+"in",
+"a",
+"vest",
+"is",
+"sitting",
+"in",
+"a",
+"chair",
+"and",
+"holding",
+"magazines",
+"."
+],
+[
+"two",
+"boys",
+"are",
+"playing",
+"on",
+"the",
+"sidewalk",
+"."
+]
+]
+}
+],
+"accuracy": [
+[
+0.976,
+0.984
+],
+[
+0.812,
+0.774
+],
+[
+0.77,
+0.664
+]
+],
+"model": {
+"embedding.weight": {
+"shape": [
+165,
+32
+],
+"scales": "!DAIPHKMEFLDNFFFKPOCQFRNGPHHMLOLOGLG@HEKFIKGGDJKNLADMPHAKFGJJNCDHHDHFJGFDFEFFBHDJHEFIFBKDLGIGFHEFEFGEFDFHFDEGDFEJ@FH?FDKCHICG@FHDDCFCFCBBBIHCCEDFCGGFFHFIDEHHGBFECGEC",
+"weights": "99999999999999999999999999999999596;=:>=8?79=I0/5@A:86=66?DP/1F54BCE-O5=+4550C8A8@29A6C=7M)9019@E%:J!..:7BFJ=0G)-%0=F=/-C.AI/EOF;F%:G>O(?)*%I9>LDAMF7E@3:;2F=7)GI@61I&B9K)27C=:.D64EKLD@/?O5O1)1;C:5=G.=5,98F4B9H:20-?0.KP?/==56:I337E:4=16;=?>;>52+7:8=GOE->=75B.F-C%0??FC;(*8N=C7/-=?2+A;04.C!BD3856-5:65AE/C+5!4=;.1,6;,3E57AC/:CCE;/,F8>2*;5>P>11?;EJ*(.2/I.8FG56F8DFBA0-A+C7;7:K+:9.:1#649!66A?654A7OEB+9;5/:35=2E>:35F.7N?@:/E481547@DA+E#K2+=B5.5A8@9;7L=>8I)O)2N?0EJ;P-4;!.?EB6:!?B>E5=(01?/@=D02F==+L+69?*+B&8/?B-!2&E#30>;8==9/A5G;A44>=((A3:;H@O)08F:J>@1/,5D+9B4H9@@I8KB&J/@??>0DO79:J,.8A68B6=07?F2408N,.=DIPI/:K,J=,555G6G-.5/PG2714+90.I=5N,4==7.4*H5989E/M:H/H2B2N+>3FOH,+97=@C.E?$=5@07K4837(EE805:=/9C+5-GG*6G3K>%/@6D1EDH+5-=7@/;($NG/E;>+7H880F82%AD(99?1@4/!B?G7I9J*$5B)?A>D>G:B//0N7:;7672646:FH!#6,HFFB2C%64>/O*8)@H>7=71.:3?%.ADDA49!;;;*A@/A.9A@B:4#I*#)8EBJ+4(1;$?&)7,O6575A37?9?995>726,C?96@?9A324I7645:/?B8HA8;7G-H3D75?>AO1784=9/73>K6@5;48B/90I5(1:>?@0;(28$;.,:3*>3>HD1*A6),25JF)>D$5%*L#>C>E07.%@2.1=BK1@=:B40IJ@602/L>$C=5-4B(-D3&>.H6=;519:,ACH>27@M,,%6O,+7@)G014:8-GC>231-G=>;2819)!0%M13)B*=D,@+B97?3;,I*#07EAA/A+41&>&+9/5L:(2:5J4??67?0O>E*429NI#NC+7F68?E41497>C:G2AP+ND,*CDBHC!CO?HM/;B42?4/3E4>@K/8192?-?9I:MKBP;3BA;H7J91*:P;D8>>49?A8+,>:C,$.K2A9B;==44F-;8I/47C:9:D33=KA>8/?B8O5.3&G)8--2/;9F:7O3.=A5DB$1.45B92D9=.78==>:F2998P48=6>A252A80>6>0567>BA-1E4C)AD@0>8@9?34)2MJ9OE816@2G7A1:;5D08=K4B!D0J/)N:AADA>0.5?0*@3:-B(D)CPK?8@8&.-E-*AI,OF=#EE;:K9CM39,634227I@/;=&@,4N)@.9@4*+(2847B2@7@GJ3C8=/3.;,-=N?:76*A@67:=74D7:6=8GI9?5E;(3N961DFF0=1=3$1C3H@@3>?5.5;;K1@?3=%;H%27;@3842A8*98F5:J85*-%P@JB0+5F;471F)1?:L5F#:6>?;9?;?G.A@;:3E6::/78/N;3028;:;:5:G756::909*BID.?2A8(A%/!BK1E0D;95-H67&%/>FOA+0C@EB*.06+?/=9=:=B#575:=B7G=@18/26(0=C?8D55;#3H.B2D:>477*@((0:C7H2@5(5(9.&;4>D.2/:06M:69,?F>9.2/O5@3:A8&97@=)4H-P;;+6K19%O490BG7I+G*)5,//%7#-.E=;>+C6=EE15=754!>1;C;.=9)?>8*,28!:AE>+F;;/1.B>BF5,6JC/:+460B)7M:1A.9!M.664A9.42DBF9)%?.AFE?2G0BA)A>2B0B9?2:3K?A$273BH3=F,>:@1N4D1G6C3:E.=-/1:CBE+7EC8E-107.A/>/E-O=D5J;;C223>GA;%E943B).-:1D4J>4$G6906?-6%0+=@EF07CD896;+;#0..K455+8EA5=B6J/:B13?@785#@D:@;15&7>:$:+A1COC@F=:)9943,>?(M=B8JI;1F#D,::-.52+E7L:C,7H5(563=B7:G*K.0C>(-=@#6?C9924088FA@AD4$;94EB?-32B?G3.C5/937DH6C8-:#1F+1>0H176$H=+8:F@A9215@1?@C8*90A5)6@G45799F(A2243I4A@I,G9E-2B.?7CGPF7FB7?13@=8:7:5C8:5C,8-7B5?B?17#,@*0?@-;3G3?:OB48+1MG;8@7G6%/6B@G:?>.6CD/94/,>;?MKE4=B9+69:G.>PJJ,AF8>0A.>1*H-K)6,>GB+C,8EPA,,>;D?PA*G9)KE0F/C6D>F66=/$5=#5(*2:*$?.>?3B86;0@8O3EBF;24J518H6D5?J-C=A;>.J@28G>G3J8029.E2LKB7E@A):$57C);5L?>0D4778>4>#*048=@.3?8550:9=6:29@G5890F3JAC-M/2,?8D3%?47>=,$.L(?/C/7@66.CED+6.:4H;1.?NI5;0:028-)4=FOE;,F2,2199H/L@.348?)75=420;83K819%CD>LN#B3./647/?@?D?;0C=?+@%K.F938>E68*(%46J>0/@NC24./3-E#6&9>0.8I7?HJ:663293C3M6O7,DGA?:D-B@1?C:%:C)D-I.70H=3A2C)4>66/#7.6O>+6C1$470F9=EL7I51I07?DAF#GCF6>0L0A=75/G49--#:;=7+::G=?3-9749092A/A/95948,G=94B20/KP4-?,;8N)+2>B846D84?/5-C7B@B483,6)8DP>4=679I?:.K.A5M/33B?#28?82AI3A.;F/J(8/=!H=;8A:2G7?-/85:AD+6AA=:)$22%C5!5I/>1:?$J1O(M2H/E:77>>P/1BA65B2/&29>@%/5=9D!5A7+5338,=:=@(2:J>=584;684DC39F3?42#647>>5;,7;B:6;66:E4):.H:;=>954>201!;6BA02.08>C*4-O8B242E7=503(B.>?$A9:11/-1@1;-,4;@.27>(D8:3?/:0=+51>63B&->#:8A;F+:=::?C4>*71DN@159+:4@:?>0:@32B6AI1;>77.A8:DKA!4;2B5(8H069/MBG73BC@>;>)9/;:A=9;F=;/0?>F;59#-;,2:.C/9E5=04(?+:?18@C?C9M2;3G67GP29I3??CB6C4A3?3?/?NB900@+0/5.B>9=3EI8,47I>4A(134=?8:AP2=?(8.@;>.B33E/A2;55HBJ9O)-)2?73#BH8C9:G8I(E6/>5E=N8+-56,K54C61!E7%9>B*40>59A(K8N)F0&27646=C@4=5-/>6#2($*22F*4E5=-M&+-EI85B8@JA8,1=E96DA#=F;2D%1+B::LHK1H$8$1B/A);K6O>ECBE@3N.G&*9>J7;*3(5=B@*87@D?(59C3B+=A@(E998:;826C4@G;8-59D7B7A.O88474>K:2;8D:6P;GF968*GDC1:.;B5=0;EH90I#>1=A3J6H3H:E+4D;B3>=8D>GDD@.+G:0(6?BC:6-&6/:=16O*5,2&,MC+B-53:31=#K.;LE(70,:=,:)7@@39:B/4D96)95=;C:@?9@867A2I/47B>O#7D7EB?459=,:7*+0.,E/B5:C4!4+9>;4CE#?D5E67A,D21GB55A3:$9.4)271:35;3G+6;0M2:C-;#8/C:?6,?6==B34?BB24903>G/E7E1=.:5A:>;4.:5>167NE14:5;3C;768=ME=H?:FP>/,F./),EFK4:1-/:C5#79?I?.91I4A!4+=J8=1/6K8>>B=6K2A=0>8?B29B/73;===:+77@6.7/;8=5=#9770.PE>#$A?E;>5E=00K.-9:CI674DP=BEA).@A2DD>8677B=BG?C=2:.;8!:+C,59?,1:=7E:N-EP856-H2K6!M62:C$>4F871,>.5;>!;=DCE5@5-3;:D:58>AI;3,1H7C3D?#0&B::=BC6E5713>;50@88@64L;476#5,,;/5534FF7LG;?.>9H49B@$H;A;EAB735:;71::=B;2:8&)E;4FHG?%C9O9?H34@N683N@D,>+@6@61@&=3MGA)5=&.!O,1:.E0F46)E9%KD9E:22H%+1=C027N65IC:D=;E9;1%I,(#88FP*44841?007/3@A1:44;7A6A.O12623;B3F036)9,683&%OF&.-@(?59,6E?$?#F;D779*4;+;N1:E9C-07CA1A=.0G*;/!A=A!1C=P79>J=B..H2$@,148.@MO8@=CG;:+.04F58;0D746ED#>:3=>K6E2*28(6D842A5J;=B3B466AA16.F4>37=A2=0F;C:4*44>8OC99:C>2:7C7>@21;1.8;=@,;M73:#66:849;>=6*6:D?.D1;@4E39$.308@:@@3C/6@9;763;21@/1(6:?(O=6I?/(@A%;>-F(@1&0G/44H2?D=67AF05#6544E-*;27BE=D63:9/6:0>C@?)B22?+5>A#8A3>6?9@=?1+A.+5C;=OJ90@*563J;B9:6.:G3BBB73?@28(?F6KFFMI$/.*H:9/C8@K:LG@E9A.:30@78563H90GH;P=;E6-0:@7856G5G=+H/@+D1%-F51GHAGAEF4)1557O*+4D>2:=656+46:=;-5E8=03J2=OAB47575)/::648>8@7?7@9182?=5;5G>9:9.E=#*??1D>F4,ED7263;>N9.93@?C)#8.,C+204:0G*58?OE3EM81817=F4BC9=84I;K41@14C1A-J>G+)215F5718:HA=+#35M));3B*:4D8369>7?;D.FDA54>OB-,G@??G:NBB25>95F4?AC#?6737;+4A:A>6C1@>;O0G7CB:B5>3*.AGI>)1AE5233E7.;-649E>9*1E;.7>6@99>95538O@14I@43>J5(85:28;(E5N2B=D82:3?1=L=E7@ODB7489-.5>=#;DH(9A76.1P1!F0EH0E47-%=86.B$I1IIG:47:234E5#2C2J97-A?6:9F>1B#5=77G1LH(C/1@/079=?=16A>@14/@(5(BA58:>B-259N2C79D7@=99B3@,7BA8K0@26:;??9>-,2?.-9C3D42!B08O*FF&%8A/8;C68@0>3=H2H0J./74>GEG5?6;N??5@14(4GJ;C9G25A),D>83&)#/"
+},
+"document_rnn.weight_ih_l0": {
+"shape": [
+96,
+32
+],
+"scales": "LFEFKJGLMHIKFKIJIHIJEKGGFNHLKFMJMIKKLMLJKJGMJLNJFNKHHNNIJKMKIKNFJLJLLJPLJLHMLKLLILGIGJIKLJKMKHKD",
+"weights": ";(G;,?%?*EEN+;E3%309183A@>365BH57-.-334?=981$B6K;965=)..5L12741=5!CC-/:GCO2H71D7.==!FA51615A?*H%26B9K?)/0BD7+@=34AG?:1@3;B$*8-;%:2H=2@(N&M>@.68>3=;.32>38B5:0:H+O,AD6E16,DFB!5E0*8*410)AP/9294A--$L>284C>A@BA,F99363J7;!2*0:=0>27*G@2G,:$CCF:-F94=552.8F7=/(1;D$02=B(;)C:BHJ9BI/#+&>:-6=7BB33LA@47>O.A+>.B@::DD5.8959?:39=6M.B@58!I81-.I#ECO)8.6-6*$C?9>-;4288M*6-GG7:5E:A>C1BF5+38/9125=#334>E8:0:M.:%=GD&./8B,,3J/EB!+=49>AB49>*?=2,#G=KBF1A7/.//0@6.55=4,@;@.>8FE,@5=96C9.E=2#*/3/53:4L918F?=&&D@:?*A1CDF2A3@:=2.9>?F56)232K$I)NE01+K-PIN#08/%,1.79#E;E91:DF14;2;45:AB.2+8>B260D9FE=!:9EA;9+FF4BG5;19991=28O1,;AF.>2BJ4:D-:?;:.C;*9*J4DKC,J9.-3-1>04A=B:6:O91916B-J2E2PCJ%0+G2;B6./FH9;,A%-7:2@0:7H3927;:23O?>>:C134DBJ642?8B2,H9*:(;0POP08A1#61/7,A;A;77,:H5,)A2!9$?6KG;!=5P76.8-0051F*>(:K,(3904=0K7OI:.F;@6$7;)*2:0GD.DGK4B)C=7:#?5;D>58?5)059?=/9A876>D=;-!AI%D,H-B9E54>?8D>*:575G>0+20;424;8*27EA7?7;EB52#*C5&:5(@G;5E4@2#AC0:)K,?GC=1:54@5(>@9441/:3.E)605B.O*I*K>8=9GI+/827&/@BK.77E:;@#I?2/.E788B3:7>>88(H=501539>-;+=)FE+:-D%NDH560C/;>)5->3330:*7F*65?=4=/>;;=B:8B2,.3;54#487;2:E>@:=:=O095G,4@;I2I>?>1J=D85309=04*8/7F9/B9?-;8F;9:2,-6H;*($#@>D6?@967;;!0=K!2.DE694*25EG6%+6GMB=*8-9C4/A3=3;>73:*L?:6-1073$:)>-786667G176>C4?7:DH:5&3B@9.7;NI7>O7C:,A=1?2O)?DF.?=17:+642EP=?B,)+F-3(?N2H1749=54299369/31#4G5&537D-4BE;@D>5?58C9F2525/7?$/A.E,+H644F:85:6=1A6//18:B76D>E9!299-/IC845B:G72>2N+66D8?::6;GP9%&(68IJ2-=8#?I45.?=;C=:9B2+.93D3$7=405>>?3E+3IN.F3D+((FIHCG7A3AN-(?%+>B?,>>@M>=@1==DEB3:@04;$.8(9M889/6.;0@06=D152@127=??C@7>=DA#18995B7139;5EO6?5@0/5G@:=FA?>LC50>:53G0/3-A;K>E3CI86449CC?:466/#>7A3B;H+;3:8B,8/:82BAA;G6+,.>;8+59AFA;O3?A94:B)>1D(04JDD77%8ALB--#8HAH@.BD/N9I61JP73H2G?68>6*I6$5*@2#N4@2:>1J1+-:M!64IFD59(2GA9(28>G7DL6L81?@345>?2==>D;47)48C>!0-8>=BI0=C1AA41.?C6995?:6/(71C>!625D8G?682>P99/0=>9:=;A=;C825G205);8/G0E/@$GH@3(=268H3/9/144(AE2;85>2:8C%:*CO>92375/;EFA5-;6>FI-=H.4/@5857)CO85492A8K=,40=B1#DC0?6!8?6,H+4K7:A70>A.1;DH9:*&3BC.468GA7AO6:A;:77@1@C;5D59B553/2F%#55D4$F?86G-GJ3=&65:@>73C452=C42$FC>3/H>F+9)FH?5-B2?=E17:,864(F8!==,1*?/B+=)CO.D9:7BAK0;BEA9-699?E/&2B4.I63(6>5@&@$MAB->E>44-?/4@A3H6(4HK4C79D6176C42:B9I93$DI@=#4G=D9?M5L)F1*-C1730?15E7;58)L.)HA5N9;;J:HG@@*@7@@3?3>)13:FK4*=9N977@2=(>3*J-%G;>2M(4.;?0@;3=H.4D>4CE8;5$:!A%:=8K0E,2(EH5OG6D;62I.(A2P*:/E7;H87610:CB=)7533?9,55(*E!1E37>C3:7502C13?5:7;3B3@@;8>8+9+3M,4:N=>4;:B0A6.A:BHA+2(5PC=7HDIE4CI:C0,7F&=4C!BFC9=653=3:.1G;;>+=$7K8%O).8;7+B210@E7@?>>F48@1G=B>;F#J499/2>1J64CF?F239/+>62@I3OE/@G?.@7=C6351N,83:7>0.+?>D@#,C07@DB4C4:70>4G7-?30A51CDA@039N:*=/96#415;3?78?95JBC;68A8C?8:;E85/1N-5FBA@8-?1@@@A2:320AFC:*=5H@*8818$:+K0FC26*;-BGP,;9/).;4D=):9496;;H25;71=-C:P#84EC60>/6>I=8.-6BD=60=K868?=96+C;A%@39*EA5&G;?M22O(1CC:88427$7:7JM3I;&-#*K338E6G;@3G8FP:5DI=E@5B065%EGBF;0BE@DE6,:E*;(96@C@153@$5>HA=2B)=9LA3548>>F;2@5C+0H4B:O+1(G?=7;5=>EA:28>F>CB)K604;1?*;:6??:CF2/!1J;:148A?55P1?>A6@D?B3G(-7F:D?B.BK7@=IDPG+MC-:H.9GLA41>426@AD$04?LAJ*>O9@%KH,9:P9$887=J8>2*6;DA6:G./=>1BH-5E/9E2;8D=4//@69149.BC@:>D9EG56#C-/3:>>D-C*06==G1BE-$6/=05/>C.A94PENI;(LCC980/4,B6PD33GI887BHN;1LC978.6E;.K58/59G9:;E;E1DO9-4-5N6(:9B:&B42?D/AADE?CG70H68H@:.35O*5=?"
+},
+"document_rnn.weight_hh_l0": {
+"shape": [
+96,
+32
+],
+"scales": "EIGFFHKEFFGJGFJHDLJJJHFGJGICDKIKFJGLGKKLIKGJIDEIFFIEHGFKILJMGKBHDCFMGINHKDGCGCGJDEHFIHFDJHGJIILJ",
+"weights": "80I66,;6BJ:J17:*5*GE?+#F,=A/F6>24;?28:36;:I=9/-9751B4>B@75;OAF*62-5KDDF6*04/292G;560517-!46C!.B2G4#61/K$,P(4-5@H9*B0H**;&59K0)4;;/:D)=A27B.>;ADBP1BA;,)?/=%A7G?K:>@6I!J.8%5FB*84C;=BD/5D=DC-?623>.1B52O468/.>/>==4AA?31D%>5@:424D13L.1@.3O1B#@;;>/=HD2*90/4>FBA@E5A1F(G-=20K52A/5BHL=6$N84C2?2.963>1;0/%@>E=:9//6(GB33-9-16@BA1$B8:H;743>97:7?G7F$D5K#60H56B=9B390EB8D7C38=D)H?F400>*566-#7)D06F>8:?.0IC.?;A8-B8@6J;C8&I454?O=8>3N>5E-L44#K1@)+4.N>538?J;@LF761$D=J;36/EC;6O7)@4M8GH0,4HDAA:HH06IB,)5$G(=A2;G07#6>AB@22D86GF;:0&A??:A(=0?!20;(A9:/J7-5+-=A;58H0$83C@88+N?@>A-@:D:.?357?,25;79=1??A?/90A-D/;=E#>+A;F>:68E=EA?H;2*B9M7=;,9CBAF17:4@;:J.0;E7@C@L;#9-A#B=4E9248(46.6+9>*J83:>4B;10A0>KP3:/43E4@@178,1.;I23A3@:LF;=&-;%6@C6A-+M48/F13).>2E!.0/308A>C/567,7IF61;B7=@!6$?,-,C:+2-L6;-4;1?;5FB=4-4J.BA(9*O-2=A=472D/-$/60:%BB#L03004;03466@A>31>:;;J:428B=E099-4H>@>1.1664/B1/>D4>OJ:>+8I75@O27*,61752;:C47B:+4HD2N.:?F=68-?A.5(5?--6A6#>+>AA./=JA%5>9N1A+)K,;D:5F514G7C6!>6B.10!./?26;I4KE1N4>,8*I.A4.-,C0>?9JD?7AB5>7#B06H2BCA5J3?5H9D::88A/#5+)4637BG%6=@H59858A;550?;@?3=3A&32HF3$3@:D@1:#;9E46G>)>.@?FHE21EHCC0LE08G?CG&87F8L%O+EE8C-BM0/.G3+E/C>1E?>GC30EM;G2L.:C:?0C;=(2-8,:/O4.BFDB!@1B:D.3FH-548C5D:42F>?E+;31>:+6O/8AG29*./B?P=0:6C)7$+24D0-:=@6.?11=#4:/B?1,2=3=>C/0C@88$===4>2.:;=N;65>4?A5C4M68?C6@$38,/&6=8AK8./;M@;2O:91DD>9D66052)K.89(;E>C65,8-?C$DH0:-H;LBA6+F??@=FB;37H>&@H@27%I>I86>5H,C0OKFBC6983118,@F?9,F4A57+EAN76;9297+#3@480=7K6FF(*:AA>0L&7I9B/DHB+#?47H/FD.A06#H.4LN-07JAA)9:B>,;A63).;&>2:B;$0F>2BE1@5@>:-C?I96>2)/22@2.#3?DCO(&94G@N:C4@8+879B+::?74C+IG6B+0N9GP%>,*H64==:,J(52GF45>9.#.GE7,3@,)O5$K&9AD?2H@@1K-+=%914A$I9D6>P,81B676.8GAG82G280;041B:0?22M7I?53:J@N3O*;5?F,DHC,&E4)J6;N*CG/@G,:EI5@*A+7>EK#348*,/(4:8A81;B1:P08>4-A,>)EEE:%B8J(.)7/>6907=D7EB;:672*6H61;6>H0G$17FC9HHA>,38;6:4?HD;F;@3@569@795;+3$0A)F0:>=>95A0A#E8GAA.,18>=;;52C:0G5=157;6-A7+P03E.;56>>A5H9D*&>,+93C58>NBB2;0:,K76C:)?1F4IPB*9DAD;8;G..?22;2#@;A=.>2699C0E;C444=@1E9A79I0O48.78EJ-J)=4=D82?46.;(-6+D8=:;A;14.B27=7>B05/8D>E;>6D4.8!;9:?A57*G10+LDOC37.H9@A29-F*@GA2+B%H?I/(64B/>92HO8:.8C>DJB.A>B0$:5D3C9>(>&A5LP9F=6;(@?>CH)%I3=2+J>E,7I3/4?+4>.CD5+-@;1/J@BCJOC5B:>&CB?:(CD&CB5@N3:3.2C3M67>D71?+J>,B;89?965@:4=-3==CA394:35#;7=F8:49)>A)J495C#L6F;)6-F+76?M;M986-285C/9A,L)O:@>A,JEC=?415>5-%,=-789D3;6=8?N@-5A-B:477A366=6:0245>2?6H79F%5=G>6041A@?M-:=-0+3!477P1-9@CF714,=D>:I83D5E?DO7;8I@E@CB?+6A$A;7@9#3G=/BI@504=.=:&O).3B>+D6-?E/2N(N=:>67?76,B07)NP7>5;26E;>B0:M7C&@DG#D*B5JI72GE*,CB,:04:4K3D36B>J545C,C/9#9M9:?C:G?C870;O6C#5K/J:18F/6$ODM5*807?!%(,297>IHJ9>-55E:A67:22H8P7HI9-/C9DA@N7-8.@CC5>$8:/4A,:@L?3624:E#@9DH0A.=G5,C9!BC@+%7A+D1C4P1?7->JJ=4?99C:>;=+?+E5C*A2ABC;3:9=8@-39.;3OKD8?B-=,L2?1B7;,6#AHE??;48CE8;G21.D?K.;171M72K6,>/5=:D@+1PB8F1:;5;/I*@=5I(-1@,K:0552C6A13AEI6F#9H550,@1;;B5B9?4:>BD-/55C39#3*15D:C=EH=4D%PM/F87==99?8?,FK=A:>7AA!0>H04:@6$4D=HB?=#3O.8?2@JHCE/AO>.9C@5D24$B35D:7+05A9?=@:BF@6?;H?;:D7:F*/+M&@::)03?CCA:BLEJLEI7?3#;DP:G.1>?3BH54C86=B;85C3B=C/B1-74FE7=20:D2?;4/37=-:?0?D.IANJ>B#5E?:21:P=>98=I77#6;FD9?5;2D:+I,=9O>1D*10+7>3H21>2C(7:C54=?B;KAN5832-:6>A0-92+??A21@?6GA/991%795O9E45F-9AG,C.A+:C:>4;882&.$(.466=B"
+},
+"document_rnn.bias_ih_l0": {
+"shape": [
+96
+],
+"scales": "J",
+"weights": "53@;E;E@@5=8G:9B2931>/948H6HI7BC6422.80)%9@3;993I?>:(92338A6(42=83.3J6?&/633F:823>C2N/1E9>-520M("
+},
+"document_rnn.bias_hh_l0": {
+"shape": [
+96
+],
+"scales": "H",
+"weights": "5+CB=:I?E9:9F0?C3-2;B4>1=>7DH9J83=0,,.3$)2;,:7@)K@6/+556-B=3)2%??=)9=6A-6@8/I4/43LE;L7+ABC/-*=O5"
+},
+"document_rnn.weight_ih_l0_reverse": {
+"shape": [
+96,
+32
+],
+"scales": "GLHIIKKDHIHGGJJGDFFGEJELIKIHDFIHGHLJHLJGMNLHLMMKFKFLJFLLGFMLIKIGGJGHJKHINKMHHNHNJHGKICMJNEIIKFIG",
+"weights": "I>I7A34.75*C,5ABFLA6@?3>@97:?)/!)1A>.@*K:GNK:C>8.33383/37=6?4G@:05?1/1.D7PIF)3:&4/#(83=@.;C899K(76B8+9(D1CHL>A=#//4*D.5E6;L2;??$$EG#;J4E4F;?+7!A2E--!)GH:B(:(4K1?,:O;?@626/:18B>24E;A9/5B6,4>9?:4-EE,63B3DEC80=80@6$168D>-3:07@)?.AJ$6/:AB@K-+O2!#.,2@#.?:?0:LI;O;B,7!DC9?@F9B@=-,/2A9E4/5A4E>9:/1CF#?3D>:;B5D:9(2/:328B8;85$I?514I66H(O12BJ1N3+9?.,2.EJ=MA.+5G+037F*G!N4#K9;MK)+1-=?8+6:MC5?K>7B-@I=A=K7>->/85:89:+..+9>4*:>3O;&A241D+A?:D=:N,3+/-C/$;C4O;:8>/:=2D3@:7F5A9I2?:84;1;;56G/D8#:8B)?;F:B149JGIP/D;1*-3423=7FGJ#AD1705IB.F2.9;EM04.D&D=1>;3)D#542KC1J>2=G/;5CA:?/778+77,7H5#7@A+@1C19%ND$4,K(I:@5-H,@77!5-2A8$?=,FC70.E;B@4M.C87&35..97$,18=E>!=4;D294=P1D;.D-5CD8O./0:I9E%4:A09;J7F59F>!>4C5>FF.:D*./->1+;GDID:4BI?542-4M/4=8/8/CCOD5B967P;/IA+C81:5.@A*E+D+C=643;94B;(#2=BB807,ADA6L204,$OL.D@;H:97$(;A.:A/DH=AG9;>/J=*10I;HMP29B4/5.-970F88B27AA034@K#B5;*DJ@28C6#-564$1BFH75#AFA23G.635:;DOB073*#3!9?,-;E>C61>J5(6F20/(=?8FKFJ2#.%%IG4$9/?I5.PMD1953,=B=>:C59F28.$#L?2C-+FJJ6>:;3?;7,5,J7@EA818978.05>5>BEC1?FO/71O0M>797?0D-3(-:>0+05EE:*.+7+G,208H,F25?667769836>.1>#+:7/5%IG=?5E?:15EP@>B0G:.B;48@>,>A/=:E4=19%H:,3%D8LOM-+;)06/-730@=1A.4:E+>%MK+4*L+EFG)6A/%55#8.+59(48/:H5CF1G=0A&D4#9F3;B9A89AF,$:87873?7B3;C@281?505=3D7@9?4KB*9E(2.PA6473D,@-2D@EFI%8*777#(7+B?(4@7:1:$3!2C753B64/8AG8H>AA%AC)19&-8==5:L,/9?#:9I?4;77A931;;HH*-76I3EA79;88;E5F.E/+%D:9?F8H:EP4/47:7B9!4,>H/CB4A8K3/#-4E?O7$-/@>392+-0B.+@>;O@?@A4.7.D8ADA80./@99?-*4(-+H42G=0E;C8+287KGC1E7MF!,J,6;NH5??26C5,55N#;9LCE8/.5>CF%.5=A@=D6C=4>:.;5;@?:6=;@;73;,A6$4:4A8:OB;*;446846N/94AEE@:%7DGC043GO6EG%G02J2==)O8EFE1/997B(5;$AC.J?$05N(3-DG+;#>.GIA48@*6723570>@8714;@?CN:#?.B==0/5:D+:72/E:I=.+HJLI3/6@-2N>(95L59-=BD:746:GI!1B1>4EC,89)0K8971E640@>J%7::>MH#1B=I)J>-96*8=,B!148BJ:+.,2*049;-BN8=1=;3C>F,6N?K-G+$*88;@FIL8@@5,B;,2H1/6?96===765@./16CC=CH-2?.,M#&5;:494.E?54!BO;JA/N:/2)26I5,)7F;;B=6501HG2:,O,>CK2;A)5160A,*27:G170G82#;C1J-G-DDC4:@5*36.3-$BK131)EF3!581-;-F?9KH8>;064*A?#0F0H@:?>;8>&6C88%?D/>ADBB(74/4OE,6=:H0A@*2CE70=?@:935:F#66DG@:14DB=2>35748$GA,C;5B?63E/>5>GF742$=?,>>.8#.(035-@3+HN7MF896+3.#;6,3+$GIF70E0;D/;0:B>I%:+PCO6A3)KAF>21BK3F?39(56=$@(I0GIJ>@D=,6536*56/7@74KB?>B+;EIO!62(%E87H=@MG4@3>>?,H1:+@0A:4+,+MB0FI>C42?+/2F92>03O7@48%O266C+49A04D34;4@=7?>F6.7-8.F,B+/1A@.I2D0@OC8:@57A,7019J2>C2+EB.4J3-?;I-D,4&DA=7=1;N33B7>O38E;#ID:E-2+5JC=JD127=@*/0F4;3,DO=JBH0-,-K?K1%717+A6A,1:>A.D/9O7-/0:4=7A7/=GC>*K=8$>46?J72.+K@9;6?(*;3@8D+I9;B92591B)5>=254BE@/EC5A*.#=;=?$.#BBEKJ:4?-;,+=A-+3598@.KME.A>+5F-C!JN::;7A/FB?)%F:5O2J!B97K)?I;8?,9@095,G56>E-DG,1J#05C6E9,;BD0K-;1LP6/8735H48,*?AE3$:07C9I3A;93/68H?A#+=22B653F9AD89674>3J8B,F/=8=1(80;.7KF=8GIGB17;AF!0+I:=,G-;/G98D0,93CH84;NE60-AC@!9.>N#7=4?:F.%9?H.C00>PD:=-=JHFG7/G3L/,)68B57I98@887*,I11@;-IOK.F5GBCI#E&>LEL9C%=0?B60-@9J7(JC8@.>1E8#D7MO%F)*2L?/)BEF8I4)3H1$CBG*O,D4/7D88.C@9/?0?7E:4+#EG9L26*420087>#D.9*NM@//?20:72--39?@;>(MIE3C36,/1IA2?@E@>;6)/D;/79(IN9AF7?+?,EG7I/1)%!I56I>CNA9+1.4E#J+9,OH*B@F/;:>8;=F-D2@@43:O@65=?0N-6.I,I6:1,F4N;D!-5-A68*:A4D9,>*5:E*8F3B1>C8I/>/N@C;3,AGG:,0245G@J6KD570D7@$C62@./(0?@E=G@@,B.11F3B46.HH)*7J;KDD;>A90#)1OE0942>K=EHC0G$B/:7D3&B*N@N796-K73?21OD63N0N"
+},
+"document_rnn.weight_hh_l0_reverse": {
+"shape": [
+96,
+32
+],
+"scales": "IDFCHHCC@EFHHEGIKHMKFKLCEDMHDIEKFILKKJIGNHIGMIHEMJLKHLJHMHIJIDMIFCJFGCG@BFDDFDHEFJHFBHFEHFGHGKDF",
+"weights": "B17=456?5?D-?H58=G1;6/7;62;B!C5/@N,57807?-)5@:D:.-->3B./+1@@C2,G>C!:9>+:>06BC6CI6H1?G+7;2.>7,H71C7>C>BC?C6N,B((+?D$!C0K(>8J%C10=C;,A?;A>8?C256.DHO(/P4B9C=IG*5=1.?D1=?1/36:)06C#:*?*7GC3/?;95805ED=;0J*>K::=A:1F/B$4IAI#;6:=?):BD@34+N50@7NBKA7>:@0657.6&-B6@33I6?1=0EG%8@-?4G>$4$8GEM-A=A8?!A51=92IDK/2AA?790+F6?!H1::>-5H>6C;,7.380C5>M;953H1866+?-43$91JA;J8L8A-;:B/E9.5B/D4B8B29?0963/AO>:M?A5C5#;D2FH;GCF/4/=;6;A8:;F?2=/H=0;8(02B92G>E?)03=DGB5K?6FO4;A63:?-M7H>6A25B;#+@?6A,/A,96=3O7:2>4?C);6L7:D83HKHC:4B8G8:JG??5B#EBC99:?@HB@:D?6164?GI.6F:A7;>NA23:(HE+KIJ*P15N:08&AAF,BE->:H&H:-6C18AA4,9C8B9-A@9@=15#/522?0C9877@A.;89=>=87G2:@ADI:@@8B5NF:?995?:/1=+D1K8=I:6;M?-8>P,C4A8872?F%DGE8:5C1O4=@K7;B83@0A0FC4B@C1390=:67C?6$L54CE>6=7>>/:(@>4K9@@:592=D.48/&LA,K@8:77=A&;:/825/$K734+55G)5;7AA1#5DB-69-FA@0G;:.KG@7//@->H(P6I):-0ADC4*D776B7$B#G2P*214F:;::-O;6AA:AC8/@3D3E>5DF:>86.=;>9.=5:E47=EB.=H7>3B48A7O@.7>=37;3?9:4%IF*AED>4;8:/F)6CDNGEP>C>1=06@8AAA1;2B4AA$5AB?;EA0AOF.;498E):B58>I;9G7#:1B=@0@.6.78I@0,B69;?07A99?972A9,240IGE36O39>75L8-:62@H8CKI;K3-J9.01E@C&+F$24A*HO+/D1?0M291>3=5H2178,>>;,:C7#4B4/:57,:.N)E)K34>5//1@8697-A67C4F8(@(90-6C)86G271;(?A@3>5B/89>9$D14>2(78H=E)F0?==9=B/8=,/5DE!FGC689./7E44@9A792>DO4?D>6DA)8?;B1-G54&67:2%P+B*K/?CC68-588>>*;?/20D1)>,/5A9E!E::1JI,8GAF0A6>84AA?1J%$;;.64>:?0H>6PF;7M;EA==/G15MA668=*=5C:F0J-M0O>C6BE;;G1@2LO5=OA4JL*3K=FO->8E1@:12AA68D.?5G=%/EL19JF:KNO3=E/C2D-52@=E8:*8%893,@9=5A24K;8H9M/O1?9@>?E58E4:,B>1C?:3E=55C9-?/A9E50@GA9EBCG9I2:@IL>+57N#H=5I@5?7D;;=,P75:3>C@99@1=)G2A5D:9D!+14;.0=1A88?>A795=.C2A2-4=5==5/EB?C:@3J1-0HB08D3@1?;#8KE2DA?0EBAA4B469F3:2>O*48427KA,@IG78C6(C8D0>;1,F0BBG76>4*:@A;8F2#0J7.:I0>@?CE9OB=7G@;K?;H=@#;C*@E23@=/0?19>/..81EB9(OIBA:47>B6,?LB9>6>@C=D3=583@2D,55?>:$677=-C5-8J-1A@9@?@4C(@2;=64L@?@>/95A.6-AA3AJ1?OG>G4I3I+O?37AB4=;2A,;4).1:*?H;;IJ.;6B>G4?9F>.AE6O=I&2D3H>%2II+?:+3(P%>27(/5895/F2A+F34?538?%+M7>,:@D4E:7=B(?6*:B5B2?/+88/-:@:B?#=?/E4C>;A/662:)6+70=288>9P=1)P0=/D>A:89DC601H.62;19>=9,*BP?K8C-J;.F8C9G5??!0A96J?:,)4D,+PC$GK7,>DO;750A2=4//E58.>26-89:/;??@5D0GGA9+NE>0J/;7;752FAE/=I+@?:#NL,:L2634D,F795$D=0+4159C3?506K2E3B1AO/I,:LB945?0;?/4M)6=+C$>J3$7?;2D-=3O952J8>@=58B?+3.660C385H;/D5>=E.D>C2D@4>B!8%.0D?73L,H/I2H0D9;AC;,NL:#F13754;-ENL236&@50-FA0F57P?CC;.ABF9#F>0,J!>-:;)ADI0P.D+?P*(?/4!C8:6A=;C6(5+C/5C15.N60?B6B8G.8G%)/#9>-!,GH>.048:,2:.;/A70A>5-:@C2E72)BHD-2+3;G02,6?;M/OJ3N95?,*2D&3B@9D-B;1+HH3D@B,M!+/*!3I0EG5!A:6?H1F4A-:7J8C$D*7-:8C0:IAP#2DI-9=*-=CBC98?6J.C,?H724?K=K4?/20>2:3@B&73N0>4391.K19>)3)@)98M/A0@,H=&)EB@B=,408,>+>+6-N4:F@3896=545@8*A?P4D55,I9@D3)5(=+=-84F%=>7>B/..9;D?C462BB!DJ9,4:240.?5,?H49D01N,-=?BLAB49=,-6!GG/J75A:1;N63I3,:12>;D@>?554337.A865;5A71>+;14C9D?1?8!A1GB.E017>01=J2H4E1E#H7=99@CNDD+629K>:67A7&F4F9>-,;*(>H1!K5/E$84).FA;:4I:5$64#851F5;1;9@/?5OK4CB?8FMD72O=1$B2E;DB=7;94E>95@.A/=7=>.H;!3D?2=7.:1?#7>-82L*8;.557=N>-0/?6??5F+>>8;-B5=5>BDA/4ED8(9.>BME:739P?41E7C;8.;#6;6$G4>?>;E104=:(D8D9G037=56E3F:I.>.A/>:#:1A75?$9*2*83H0F48=+=35D96>DA:57FGG@7,5D#7>$3D=->;4L6C=@:D9;;6D.3)63CC5,G5+FG:/O4>33A)KD7&G:4:=CED@C:@H:8:@50?O3@7?A68=O-?0)/*:/I,36B>3*3-:@1G7M2H3BD0G$K17=16NC0A-)06A566DP5B$H+HI"
+},
+"document_rnn.bias_ih_l0_reverse": {
+"shape": [
+96
+],
+"scales": "J",
+"weights": "51>>8:;.2=195>A189>5460658->:G=FA?F79,;:62/=9%&6=087*-02==2@;>A>A;7?AF,>2?80403F>;.1F#A85+O>:+79"
+},
+"document_rnn.bias_hh_l0_reverse": {
+"shape": [
+96
+],
+"scales": "H",
+"weights": "92>3E4>3.G)9+19+@C?>(6%6:A2B;F1?=7O8?*@@0;/BC)-4E5433*);BG3E4B4B?C(E;;-962;@1-*C6C!17(BAA%B:>->6"
+},
+"question_rnn.weight_ih_l0": {
+"shape": [
+96,
+32
+],
+"scales": "LFJJFIFKHLKOKLIKHKKFNFENNLILJJIFFIIHLJLLJKJLNGLMGMIKNINLNLMGLJIJJNMOLMNLJKINNLJNIKKNLLIKMLOLJKKD",
+"weights": "@4?E*/4D5DDE6@8.2.4@9D:?4-=77>N929I)D*@J/?22(C731GK4973N0*243.K2=0C?50&2>HFC),542*52?#.902:?73>8?38>>&A301=;F4A3;6>6@>4@47@C6:@N8L>%PF74/7.29K6AMML/+957@L?)B;2*,2P4*5-?1PHM1=4+2+08I:9+G.8-(2H+6:=621A,(4;H0C:-..)7P?2N1?A?.>;63)M79(8B.HHN+F21>C3G838?62;?)5D147:;EFB1=E/E!A;;!;1=E15D#5/J=/;9E6>:63+945F2J0KAJ6AA+3+7?@84NC:86/G6@4%M*9C@B4B94@:9&@$:4B??C7538=7:9?03@?:5=.D-=-76B#4*>9/C?,==I6;F8-51+8EA@+G)@$@58.(,C@7833;CA+DE2/$?-CA>62G34,;@57/4569>9?O>H65E/608C7>FG+C1363089#1BG;659)>/7=:/,:@1:>N533,.-6=G534335=+8?71*=8?.2K2=>H4?4C-EC;2;7K4,0P1E?>@3;A/?*:2>IOD6E0A#2->7#=;CG6@@=:ID7B(;?BA66DO8:A>17C8F73:9CC7E9I;>4=9G;!O:802A11A84*I)>>4I5O>):?/5;/9,847B::*B09)4:5P,B:+15>+-C/C=AK676-7419O9H1I1B641*4@6E>D6+2E9A//!1B,KB7:1/DG=D2E.B>H6M=+0ID58A7:62>8E?7,:3?/?1;:!7F148:92:650A5;37??H94#D05&79:E0:F,1;=/8F5>0D:4.+=!I:C/7B87812;169;/B;:?P5.2:26))5;B?I&.7-0),3@>?;B92G#;DE8/HE:@,8>@FI2-8296$-660DFAG136D950CA5*8@4H;H>B-726;O:CHB0,5A.;G9=3AHBB$;.9@D3,D+734,:(-72A?3;=53!6E=92,5?ED?+97)=201=-2B15C97:K9D7:540%A%PAKJ9=:8>&@48-,NIC.8F=6B>:EJ6L-84G@HA3-H9:NHCF/IB#-//9>=J21?D96O,6/8239?4554-A1DA/+11=6:72O9>9FK*JH:4=/>4!2GB8>I9:A;9=?AG,=6K>4?!D/N/:EG;>57=-8I:8>DA2:1?9;?7N8@725+A!?2F8AG2PE*3/36,3AI24K(B;;13N;M/@@B3>G>J??B8=7FJ>K?;858=J:37?=471%@B$LH?O&J0)>&=G>748::4K?:C90863505COC-48&3(;4-:>;:A7C;7:G9BE4;+4G@&G;FO0A328407==I(:>88(O27/D4@B>,D-E#,44E?.8*2?=?:D%0.?95F@72=6>#A?B1,3569:A?>?B54E-08:=)9BH*F6I+4=6D;6P5=G>;4H6I5>E?7.L5C#>/5.C2H0B$3)IE4B3/38?985A5>K4?CE86=)4;%?97;#:*5E,7P9;?5:84;*I96-3;48..A3K!573376151715;9DB0AGGAB1@#7F@44:2F95C7+F,=*93;@=69;?5:?:76$91:JF=8.D02P1%7>P;8H)65?9:O8?.7>C/:;?>0.F8=6>?7KB9/I.;45>DB9>-6C46/3L#2?8/H+87:A8766@D6?J95?@43>E5)591@4N@3?>0>6J:4E(@&@53NC=2@7;.+87;6GF:L8GE@DL2,O21@(=6A2B-?;6*CGB*1=27?A:D8HF80H3?61F5@7@/:9>#9@B15-C;8:=08L:=;@>@4:M=:@,=0867$6H2@2A7/@=7:481?287?A8IAA#F(+98*>I@M,;3(7#3>;=C0?:A?:>/54A2.(?*-=K.8#IF9;,-9D.;>;EO39?8357=>@?:5)?3?56A348%:009/9DBL!E2)=6G8218=9I.24?;?6.2D0B6=4?7.F:?B8F5;?E;7I166#>60@9364B,J8/56G6HHF+C!+?8.CG=O+I5)4)8A>1>K,8>$:BA4D9F*1>:-+1!495B?!G51!;67;;8C+?C/=,C19,B2>J0JA!$/902:D;:A0:1AO/=B=.E$9BC4?@JB@@5>63C?)@@79+81:@;@@C4C,D$17;?.1J?;/?@CBF886?/1D/6=9B19C;C5B-H?C8:;??P4?,;A2GB8::G15+E/:;D;6:1F15>32;6/#1GB*EH9A2*7,C7>E?CA-)62I=P=,D>019A/?8F85?+31@.BO8?91298N5???HG2C:5?@F@,253:68*I652?6=%,*,00C=$@B/(>DB126@==4.-705@;>71:>1!?J=7G5@4;=.-7I,:>@>3?1:?CF;@>9A5@::O@B7)>A2*D:6>C;!61?(C:CCB=M/%7O,?B=DG,A8>72>%2,P#>?A7M?1H2B5F(IOE.?A>642>:;078?E:0HFI400NHFG;E%BP1:B9=@9533=2=8@.D+7$73:0-2FF9>@8??5>@99;@9F@19#=+C-D7.B4AM3A:/5.>+$(@?43@@4D=@-:58)@;773;J,*>I:4D@2E30IPB.G7657A7G=@9492=5>J96A5,4..>8A8C84E?E0?7!D708=5>+E1>91/84:F&J2D:-;%63N1I@;26#3?.BGKC9=;9H#2?4>06;3D/2%A372DD>:+86)$:40,>9@3A=1,7C*=@@@5B69@561C;D33J73NC?61@60888=N79(A66#63;F0::16256.>8KE2A.G72/39EK2D1>6-,3?.;NHH=@>9;;N,7B?37:3>%F*BH@8A.15%6>OA3KF6@K98=+)3I,6E@>6?=381B8F4?;1?18ND7D:=:#*>J:E?A8E3+76/E@>@6D;96;L?85?=-5$8B)?8>;A8!;(CE;6+$MD;7,7C9?8A0??;>4>@.A?>OBEH>4AB=19/2D@8.;GE(F1>920;7;G65K:PA+F2%EI04/:5,@88B336;./=:;)D1?/AK,A405#2L8A:AB1@:$0.D3JK@9=43?73F?H;1D.@23?@8617B0%52ACAI(>9#).,4=.7M-*DD95K51+:P6$H5NKH6!ED%);92N(:H1,CI17O5"
+},
+"question_rnn.weight_hh_l0": {
+"shape": [
+96,
+32
+],
+"scales": "HCHBDGEFBFDFBCGFHGFDEIIDFCFDFDFGGHIHKMJFELEILFDICDGKBDEDFLNHHGILHBGFJLLKHDFHKFGGKHHFIFFEDJIKJHDJ",
+"weights": "F2H-32,D;:5F50A):=CC5@1O@;,9A:J9?)C3B(31?24=;B97:09O14DL25B>OB>=;%=;>F?>;E>A!MC6;;FB=58;6987D>8E;50>:9,2AO?M5;6#:&4;BE;=F7*1FL;G>.%A96@7:B&279,725=92?>9-93@!7A.?E;0?050I24B=0-783:=3CAKMO;@:>3,:0109:>0:980299*0,J63.;J5FE97=O;@;CB8/10FB/O:2DD?26A/A/M4ABB5@74111D5OCA/?86;ID=,8/9@;EH;=K2AGE1M6F>%5:DEI1E6AP-=6HC26,A//15OH;H6E1I>3?7306?O)BAK%I?F:;?5H5E)91-1(0@1NK366;F=D832>3?E3=7:(@2=D4;1?@*N0-4@(33>):(3BD7=CD@8@->3@1-/6);;!A:9+6;N)F>?>?EDA?8-7C?>,8/:F96G(510*1N;4-L;81@/AHD9DDF!F%,:B=2.16(0B=2G0(.,6,;CC8:/44$>?P86119D9749+=>L02@CD6+:2D816KP1761D,7E/3@>?I-14:>=B6GA635*#8;>6C;DBB1,18&-FC=NH8-33332);0M>>=E.F;8D)1F(FAL4A&9!8H=6711/*5>17CB.:-957>=6;);-P-:?7%6,/14=75M98*D$:M,>8>::/1=B5+B>/?BA,;F9-D6>CDO1E+:66/@5*722D.=2I238;9/O=+3:-1>4AA5;*/735:/)I1M2>H6E/2/?J>;#&J07*>?2D@-B.68F*AE@(:9=H>G;AN9>@H>C0)0C=*9=*G(4454CA860@.BCH7O55=C93=-OCC:A*528B37@==,=2MI?/95L=CD(>91GD285-G/9C21G>B))DE8?4;D/+E#=D5.P:C/:?)*;F+FDC860:2D;H/BJD$,2EM7F7(F8&K0-K$C5EG6O2G585.-*3*5AHNG+N25P:A!+6G0F?>A7N90=>K/-595:(F644.@E>P8/:-=B7799867BB7B684F*39A61!K4*AA5I,92B?7=0B9E>=75086-:BF8;H%1@83KA)>7?8(:70I8A6J;A2#@IK5I29C380C3K21,I4>B#:B862@>2=84IE6@,:81A:D9P+?27D,A$FA@0%>@931CHC47AI-D=84;839501-.8=A>?>O@I27;=J063*E56H6,@4,;K@8=8B0H33#&)1;/9FA?8815*3*9C.88B/-.:@?E53>A73$98H39777I7=>0.;=8H/)+F7*67D:4?(E,5P2??65A89)3I:B;0>#69;9/B7ND8:6?3>2G8H7=495C75=936#:1B@>52II:29;IJ9-B@#7BK-:/;9;%&57C-B4BC52B@J3=B??5CH;;8C;H-?!?M75#J=7,8B5>G>*HF9K4B86448BK*D2>@)@$@>7/2@@6;1;L:0EE5/4$?0=80)D8-+=@84J=*HJ>*/;?D#A,;CG%95#245/AE;/;;B47;8H=H(4@4BE:@-6460CE7O9/9)::7AC40>J7B3:>:?D:/+*N>9?9K4$7=/(C$J:61A*?C33?/DD6::2-66+A!H.D4&>-2=G78D-8/7)DO8A:0;I7C:2B5>)8OB@1EED19=?8@9.@8DD5>>6,8>>O.A69C59-@@9.*C45A1@I;9/2/G;--.>P9!1A0/:-;:;$+E:-?71E:F7)8L?-::3D*L)8>-I-A:G4&941EC4;O23AL/*&1A4;6H:67%-&3:=-4LC.;1=AO92,;71;>G-P=C.FD.2,9D1=)66:96=2MB4&*8D5C7&?7*;H>8-5O7A,79-%1781L5C03:96B5;I-0>>.#>1>3C1+=F1,*4DH6DAH288(7G66A@/8133:A458HON;>?BA1BLJB@&31N51=239*;0?O=$5HHM=?8K=.G25D-1,>@O&E2>@/;$@;@8.2A4,./H>9,5>#@PM;=FB9D7+2$I&@6N>B-04033J)>CN8D..:J794@%5*;7BG4+>DAOAK;996GFB098?3;B35@71$7:97C62KGF2-8@C*;9>)756>BC218B.(.1:B:70PH=77A9J..=;::&/EL(IDD.AD7:>5F6D3LH8A/5#>I6A4;:75;@.K339572EJ837PE7E6I>=>6?/O244>=.+9(;DBC,A:A4@93BF:514?9=:-K?:-3.ACJ0/E0D/94O@:5=DF;))0=,=@3O2A8J4M3D@@;-;C,2;60/647=?D430?4=O;/6B0C264;AA3?37.2023B0;@C78A,4=A:?1538B/K/NF248986A7?=@9GBL/75#GK;68=+:%D,9J./:EL>4>:I9;?7J80>E0>P%:5N?(+0H1>0%MD*$43;E-07A24KI1:-FI9:CJ=L8@&>K822:6B.#@:58?>5-3;@&N#M9A;*749>+53/9:9M-47F:-F4=851B)P-844E018E?49=.==2?86)3>8;A:+L%F3N3@82C5I-21+&34@786>>=3264EF;6488O*F5MO=&B5I9A7=0=?F@0O78*=B70>(@ENM07:26A47>OA2>.JDD53,(69C:$37>A0K4@CB5=1@=35>EB:.H1-8A>60%O?J58N3C*@8IL3066?7%:?8M>9;&E4@/=(I+B#4B@>>6?9D@F9A+B8G5F69/0CK7D1A28#54;K-7;LG?@B98?50D.8A-@,%)H&N;+E0O:%C==&7E6@,/484?33*MD3@:8>:G5KFG#*/H0202$/G5?:H@J=4A3BL7;B-4C>P62I)=F;0BCEJ2,B?6;,GG4=>D9J7>6.#:!0A>6:79+?/D?5?=B->/0)?$?J?6#1::/9LJEJJ82I)=4*BM>:E005G08;I&0@;71@+@?CKO>L7A)/B4A=E=40F4;E52A5?3EN1*G??@ON7/+1=:6I:(/9:474B5=C=3FC3*6-CCHEB8$>;;=)3:@B=76);/D$7:H@D;,C78(&J@I9G:8C/-6?;D05&?628!=1;1+DD=05.L=:@H&1CA?+):A4D8&*+D0.AK:1$5*$(!M:.+3I,?@I5G080KE1@3=3?2264#:$;9HM"
+},
+"question_rnn.bias_ih_l0": {
+"shape": [
+96
+],
+"scales": "O",
+"weights": "864>=7C=C3:;?:;:>;@:?>>08A:>:?:B;A=8?9B;8C;9?>455=#8/.=89G=@;?/E87:6;@;17:89>>/72942:>8>;:372:A4"
+},
+"question_rnn.bias_hh_l0": {
+"shape": [
+96
+],
+"scales": "J",
+"weights": "=95=B:;:B895E8@ADD?3C=A+6B??B=2I>8;:72C=5E82F?175?#:0+5;8EC?>;3K?481:507/??7C5-0,7/-B;09723:47A4"
+},
+"question_rnn.weight_ih_l0_reverse": {
+"shape": [
+96,
+32
+],
+"scales": "JCJLOHHFGKIGNLIINLJNHJLGLJIGKGDLMFJMAKGHMNMENOKLIIJNKJNHJIOLJHKDHJKHKKLJNJNFNPLMJJKMLFLOKKLKJIJF",
+"weights": ".+@661&N4@BA*;/+32;8715@+3:227E694>G1;?7,/B9,CI$;23:6B+:D;E?HNON0:@44?&H/8A>*67)1,6)4*0>?=J,0:;#10D7.12>3CDB$@/&5047C21;18>0-7@24,@?/#>I5M7C*A52+B4ABD>E,&1D(;L>8%7F!)BNG;JE0600/+:P78B82/.>,C8B20AA5E+L@A>E#=20*&-.C!9?9/K947A.32654;3A17E(*03@9.L6B0@G$4355:,(:D039A@0,,F&3-=A61O1&@17LH176@4;.0E/>42L6E=7$C1),;@@57GK404?(3=3791#H4I9G=.35>/H6?9@3A9A8I0?4/0.18=11,;D)O@A(A81+01F71-B3=>+:7H%>?6:A=/1>4>799>0=364>-6#I>=84/85-,;,:5=B(?GB5:3C:F/+4:9N5:H87F:6G9@7$I,G7=EC;>A=C>$3&C4JLFO2DK=4NG$?/>38A%E/M/GNC1@9$G5D6BO7GE0GA*;C$(8>;CAF:68.,+6>@93?0.=D8AK;@(5B$%=>7;>D6703/,4FFE6I2!:C3DA@>?29=N:6>03/B5;:273566A929?>=1,=684:;=118:?@55@#6376H&8,;A171+987H73.:8B2C=A.32@.CP813-N5BC/CDE698B@257H6H;@.D65/99:=48A(.28$>C=/@@7K5:AK8?#.7*E6;O?565J+61977-5F%>O)35?BJI?1187&*+B9?7L+%BF/L=D@4>5):9@=4D8D5:F75/:886I9AN0BAE71(=-3-C73HD5.A32)3@@@26=$4>-9:;*3/D758.MG>O?7-./3)/:7,47@9A6$=,-A=06?8DG7.2),55?;:>A0=7O/?6;G82=M6&F-.5=?(O?I.LC:+7:5=.;CDDBIO6K;2K80&3C-E=?)B:/#-38E?3A;27A0>O=4H8.9!A734)B=I(0:7EA./80+6841((6:1A8/*8A/A8P7==*.,19:647=:A>5BOA56G=8@69?O=B)7641631=-2?2=.233C(@@A1AC1I.D=85?564@.7.-/G06.463B#3(K//4&A/H=H->3-%-%)@*4G()6)36E$=0:42.2?1G9G!:>)00,7?9??441=57E5E>3;0219=#3B7&@1D,(NC.=*-L(JF(H9D9B8/@&C9;K;43?+8#301&.4H?D1?:97@2C54G$D+?B?/=031>1/+/-?=E7#.;@#I::>/?*>.FDF78F8-/6$D!+9=>A*H:;*?F*?>M5.G7:.G(BGH.>#30-4KHB/GB/;6N50A926B*7#@77185K3@(157L/6;4/70H@.I5>GF=3/+A*9;FHG.:C=#5%C523/,A?(;O7KAB:444-C=H82*88N2G1(P-5-:F+;B757I89,=(C;>.=5J!%*EG5;9-29I:7B0C/=A0I=C!C:B-0,2008HDD0D7>=?#FA47::2KGB*>*0)56;?*8>$.4865D0K8?G!6*E>6N7G*?1;/8/6?%?:=DIAH>=7A@5C20O=DA@.80).>=A;@=>83*?+5B0:9@F66,MD8D;,1*#.55:8B=B872G)9:6=7>:7N/E+3A?7+A>97(#/4-I8GJ5AB=-CC/B5;66F+B2D#B4?,D8A*(8IF;95>9?HO1:@A28M&8+;19.;.F469%7HG&:>--=1O3.:EC19.8+69>.@3=8:)41*E-6?28=8M25GA92I/1&::48A8A(6,329O6->4+5=?.9C:B:L88+.5D?E:KGE$5048#F?%-.E+-J+H-?-,?>A+CKB/+77D.O?;C0A>GE55L7-1+@+=BJ):H$#-.-6-)I,/?71BB)?8=?.+0E67OE=5@.,.:A7D4G-)@E:GA=E4A3(0)H,@FD82F-/-32790O59C3@GE.;O?,>>9>969+@9;14BBA:=76094:0:=>CH9=8?05K??:4%:8742!?049C=A+44.65C0)CKC5F136=D,=>N?E3=F:4D-9B)+.HHDJ6G#>J5B/89=;1C+.7D4P7P1B?/B9E8A@+83P,1LF?89-;7-0:E1GAAD79K=3>(8D+7/NB=BH4>7H;40C?E8K,&F@CI9B=?28@5O*5-0+C@>A:8GFA??6,10J;79I?.;:0O:6=.A>>7766D#,7C79P=G-6>990@90KC;0723A7A447D9/G16-@NB,;*3*5-JB/3:N9@=L:@.8/?,8DEAL8370.8A4EB.8B3B032>&B4:BMAA@$L5;@C59;B2;D,735I)=ALAHD=BKJD#)5.>BEFL*HH@6>C?99,@=5$9+=;3!/7JG8=)4:4*H*2-C-;8.J:>4*N06%M7E1JB;.BLA&+(7=/;28>8&IO;835,81B.D8O-(7=;FEMF&61=*C+9M/?)H6CNJH!C#;41!;2..A.BG+FE5;,398.AD3G882=9N6G6>+H;K(25@=G3=:A7?B;82H;4:37A*:/?B=.9!C:,A6*8?644AA$B7@193:882=2GG>>A:8+&I.41C)1O-;39:3M?8(E.(,=8?;*:-/+*5/0A&*>F,BH161A,A0F=):G*#A4D-?P;+01=/(1O1MP,:4>6D1GB4,K-!>*52;J=66(>)CJ%4H>;36.2%H2:FMG:D.HAA;GCDOF@;G2;>59==?AA3;46O8C8C#GAN-0D3LM9B+:>+CL;58P:B1F4M>H1)A,IC38B2>:C)5F9/@J#,:2?A?$F(3);.&,%(@C4?55841@A*7,BD.G;=+D/N7M@=1GHP#-+1;933=+>9+#3B8F>D7>8:4=?E8B==,*.F>B?@H826+;:B62>?G09NC?-6/P;O9?F*DG75:G)>==C/F+;!F->>>0>E0A255B2C?6.B36B25@3@6D3F-@-34>+0A:5/LN>,%.8%9/B65A.>2L:H3B5,3:&+845/K4;*.?D#@:5K,.9B5+G9O-H0B.1B68.@@8DAE@4L8?,CCB=04(5780;7?1E4:?0*PG?H4=:GA$5G.@77EJKB58C344.4N3A+>6GH3?LAOJ-5-9=G;/I+J+4KA9:EHF+H4F:GCM8B"
+},
+"question_rnn.weight_hh_l0_reverse": {
+"shape": [
+96,
+32
+],
+"scales": "HJOEEFDFIBIKHADDBDGFHEJFABHFBKFGHCLFJGHFLIGDKNCDMFDLLHGGHGCIKKKGEDJGGFJCDEBHDEJCHHHHDFIFJEJHFNGH",
+"weights": "@?6?F@7?=3E71;$EHP01E:6.B,EG/97=;4@;L16/@5731;@=>;:428=32=.=/N1;?E#858.8;:;CC36>;:6>29:=?6:A9B59C.=7B1=:A9;=>.=#B5G9+;>&>F:/;>5DJ1@6#:91@7+1@?=;@+;E1%;C371/C%3=1J3N2D+IL&4@@,@3:-7:**@@C/B;@?F;BG,L@5*6@256M/B$/7*K1*??13@06DAF3P*5H21AI35JD->JH=BM=DD;5*;P5NAC/C985@=3EA.;O.>?;;=H8>>;>97?=D6=2/3:;7/@B6G1>NAAED?**7E?64A>1%866G896H2@B:5@98@;D;#D,E5B61BH585=B:1D>=86A29A8=89:?!544=576B;9964BE>7:B1C8*:H9:#>8=?06=45E.ECA7D?(=/:CD8K>@@:J/+);2O1A31B=*::-496AB&G.C4O2AE=,,)5I81>F88#:#IB2D@7$6:.B0?:@748#7A26EN/#J;.76>C5F=7E;?;700:3#=>3=G6>/53$1(B2IN/=,K(9;8075594=0:M5P3148I;9BF>E@45=.I.9==*A52I:+AGABN-,!848>H/>JC.6H69/G@>:J2/?6.585AAH*356#36F;2:*54664>6P9=7>AE;;8=C>/96A4977IB>;>74:A10=?)CK9/J61E&18>C.BE2O889+?47=7:3>C@>J47@#;DB@CCFHBAC;>@3=@:7P+@AH%KD29:G-5ICF&C>A6D8):C;4FC)+A&ME12D.:-BM4EF@&>DI;4,.M0;#08?9GBH%:E;?=78/5867NIEI-!BA:CB:;,>A5F7E4D:96@>55:/3:0?%,EA2P;=-B?-,@#:4B.F8;5AH>G7F7%??A-.7?A&6:%@13670=CA)J$)1&>>.I44C>A0FB24/628;:=?G;;4=@@3488;:84A+:418D?0#709I+C3G/FMBCDF5:>B6$BI3DB7#EO,=20J2E81@6/>>35*@;115%12827>9O0C16>5=:>8>?)B>74FE>J@B*07#:8&?EE0$767/N7D#D967?@173%B>@.(3I0:;5(J5=C4/O/46M+3?3,:G83975)38;32K4+D,;80,O.7/7(=:(3AE@92796=$:9*:368)3ADE7F/A1?;B3@K6::03#A9(B=3+8;:.5A(16;L:F)?PH(8BK7ELJ546G79;/0+B553,O.F.M,0A04%F;361G3=6B*9A0,9-+=13?1G>37C?9;>OB9=:00;:B?(E9A/5278;8B/D39D@?3J.4H=8$FH.OF41?>1088=?3F(K966@65K5:B25#G?2HD73C83)?9GC2G/M6H4/3H40+G8.#8/;+D52M;B.DAG&?511=5;B5G1%-2-?!,1#G1=IA/924JF>6>&J,@2I;5G/9D@0#EK/GH4.FA9%=?87736E/8KH>8>?@N@?23E>C?:3FG.1;0F8>AC:8C5-G+@G$D@F=/A(>BB0DA31BC/1=7?=H;,:C,)/11;?G9H9=)JP7??1?)IA7?-O2>75-@=06808*3;*0=B0?=D)J9DOB:!H3?/=.?A$&1(&0E4>BDK%->=%;;.*I6E1N+=.0*/9@+?:;9+L>687#7IB9E@??A.N3=.I=1H70:?8&@E2K56-GC4-:2?D6B7?2=-545J12;981O?98LB565>77;65A5C5B.>721>B?;7+BC:K75?F!5;H7E:=@=#E3>>6#B;E8929+H*49P;/4:D*F>B99C4M(?7+6B*),)>8#B62,3E-F:=4;9A4-;2I*5?;F31>+CBJ#$:&C=.:DM=!>-)4O$>&K+5;;79B@*@.J32@5?6L&/?10.1.C6A3@(:FK?0BH1CN73??B..?3G0)2*>4>?:7E3#49@B*/$3-=56)?0FB0-G*8=;4@?6F95-36600/5/8),;/684;C5H#;46@:@===8I8=3>=C?6;4=60D6$39?,099LE>;&54D7##J-:*-/,.9//#BE954K/IL3K,A5K.F00,B-=$@2>-074@63.PK@-J6=;6HE@@M2-DC5%+-70I:9:.#I,E3K7?HI;(F.K)D479GK:K12)*;3@KI/(GC7$56*(N.?-O2>99.88B773H7@964A=23>AA3E4:E0IAH(8D1&$(+/8:9?4B#I0F9?-1629+MF@5B8!M;39/>FF5&08+!7&>L+B@9AE1=2?66,44?920,76)6)/:=/CA>G!-D,0=68.H2:8B4=6D4CAP52F/8=A577ID6E:AA4B8:/*>E.D#39?BBC@.=;?>9?2/@NC*G47.8K1?FI:?E2=%>#*4N>(DM3.2:03N&/(?:4O7*H=J622LI58NAGN109:2A6-9?:2O4/LN%28($F4GI;090.;AA,1*@HJ%;9@68>%+A;BC95:4D#83H;98>EG=J;F1:41.7IAB(G/P=;5=O?CKN1>+D88!/5G-C-@,2L/1G4L>O@2.:*:(F/@->3DC75I/01C14=86;L?ND26@=@6?O11:B3@55.8,=2M*8C94@M9F>DL5FJE;K6:AB#@84@2-JPA;@54E6,5,=HK656E-$659C07068:1AK==EA.>E!=$CGA:+.D//B0ED;?;:4:78G3=FF0>>9-,5?7O?BK74I/(4EM4?1F395?5AAC8CK1@B:;3P9EOCA-1;;G>>4-H))4M?%GD6A.1?1(;JP>K9:1./>00:8I#DL51D>=+EE/:JA=BF:84I932?+N.=D6>82CB60?=7D#.39:+8467B=;;6?;;96@?2:@83@95::6NK5@7J0-6=)@3CB&B=D975;2:A-5B761641=P91C6,=5/2=>8G::F294=+O2+35=HJ69F5-E:F;..=1HA74.B@98A6=.7?,;62=./#&50/9ID:@,=?58/56@12DE404H9F>8!17>4=&3FC.,>/A:>7:-E3843>*6=#)/O58869J8-&I3IF@A$B>=/@@7?B>=?;;H6G6>9=:4=I1@99969;78>7.!3;(EA84:=0&:&/=C5>C1@@KH0@0D6A04,AE)525+>J004DF=49P2GM"
+},
+"question_rnn.bias_ih_l0_reverse": {
+"shape": [
+96
+],
+"scales": "I",
+"weights": "2=;F:/E!270D/081D6C=1:*4=/>>=H6GB=B6K=A;;EEB?/>>A44C74>=H=4BJD?FBA2>=C1:.57467518>+61+=552A=812="
+},
+"question_rnn.bias_hh_l0_reverse": {
+"shape": [
+96
+],
+"scales": "H",
+"weights": "44AGC*>0982E-0527B:8=>.0809?;H>GD?P6I>?B4G==G)8/J?7O26;;J;:JP9CJC5!D2B-7>:2:/4/7202.92?>:9F?;6/9"
+}
+}
+};
