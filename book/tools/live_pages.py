@@ -28,8 +28,8 @@ LIVE = {
         " beam/search.js beam/tree.js"
     ),
     "live-heads": (
-        f"{_MODEL} heads/heads.css live/numbers.js heads/weights.js heads/model.js"
-        " heads/surgery.js"
+        f"{_MODEL} play/transformer.js heads/heads.css live/numbers.js heads/weights.js"
+        " heads/model.js heads/surgery.js"
     ),
     "live-sentences": (
         f"{_MODEL} sentences/sentences.css sentences/weights.js sentences/model.js"
@@ -43,6 +43,10 @@ LIVE = {
     "live-patterns": (
         f"{_PLAY} play/rules.js patterns/patterns.css patterns/model.js"
         " patterns/editor.js"
+    ),
+    "live-shuffle": (
+        f"{_MODEL} play/transformer.js shuffle/shuffle.css shuffle/weights.js"
+        " shuffle/model.js shuffle/shuffle.js"
     ),
     "live-distances": f"{_PLAY} modern/modern.css modern/model.js modern/distances.js",
     "live-cache": f"{_PLAY} modern/modern.css modern/model.js modern/cache.js",

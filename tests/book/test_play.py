@@ -63,6 +63,11 @@ def let_no_word_attend(part):
         part.get_by_role("button", name="Cross out").first.click()
 
 
+def reorder(part):
+    part.get_by_role("button", name="First order").click()
+    part.get_by_role("gridcell").first.click()
+
+
 # The tag of each: its chapter, what a reader does, and the bytes that it loads, compressed.
 PLAYED = {
     "live-heads": ("06_transformer", switch_a_head_off, 220_000),
@@ -70,6 +75,7 @@ PLAYED = {
     "live-patterns": ("07_sparse", take_turns, 10_000),
     "live-distances": ("12_modern", move_both, 9_000),
     "live-cache": ("12_modern", type_nonsense, 9_000),
+    "live-shuffle": ("08_synthesizer", reorder, 66_000),
     "live-memory": ("13_bounded_memory", ask_about_one_of_eight, 11_000),
     "live-question": ("10_attention_over_attention", let_no_word_attend, 35_000),
     "live-bench": ("03_attention", drag_by_keys, 22_000),

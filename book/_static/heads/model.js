@@ -3,64 +3,39 @@
 // The trained Transformer, computed here. The equations are those of chapter 6, the weights those of
 // weights.js, with their names in the package: `encoder.layers.0.attention.W_Q.weight` is W^Q.
 const HeadsModel = (() => {
-  const { row, linear, dot, softmax, argmax, layerNorm } = Tensors;
+  const { linear, dot, softmax, argmax } = Tensors;
   const { source, target, heads, longest, model } = HEADS_MODEL;
   const [BOS, EOS] = [target.indexOf("<bos>"), target.indexOf("<eos>")];
   const decode = Tensors.reader(HEADS_MODEL);
   const get = (name) => decode(model[name]);
-  const layer = (name) => ({ W: get(`${name}.weight`), b: get(`${name}.bias`) });
-  const through = ({ W, b }, x) => linear(W, x, b);
+  const { layer, norm, feedForward, embedding, add, part } = TransformerParts(get);
+  const size = get("encoder.layers.0.attention.W_Q.weight").rows / heads; // d_k
 
-  function norm(name) {
-    const [scale, shift] = ["weight", "bias"].map((part) => get(`${name}_residual.norm.${part}`).values);
-    return (x, change) => layerNorm(x.map((value, i) => value + change[i]), scale, shift); // post-norm  (6.6)
-  }
-
-  function feedForward(name) {
-    const [first, second] = [layer(`${name}.feed_forward.0`), layer(`${name}.feed_forward.2`)];
-    return (x) => through(second, through(first, x).map((value) => Math.max(0, value))); // (6.5)
-  }
-
-  // Sinusoids of a position  (6.3)
-  function positionalEncoding(position, d) {
-    return Float32Array.from({ length: d }, (_, i) => {
-      const angle = position * 10000 ** (-(i - (i % 2)) / d);
-      return i % 2 ? Math.cos(angle) : Math.sin(angle);
-    });
-  }
-
-  function embedding(name) {
-    const E = get(`${name}.embedding.weight`);
-    const d = E.columns;
-    return (token, position) => {
-      const place = positionalEncoding(position, d);
-      return row(E, token).map((value, i) => Math.sqrt(d) * value + place[i]);
-    };
+  function postNorm(name) {
+    const apply = norm(`${name}_residual.norm`);
+    return (x, change) => apply(add(x, change)); // (6.6)
   }
 
   // Multi-head attention  (6.2). A head that is off adds nothing. What each position asked, and what
   // each head gave it, is noted in `seen`.
   function multiHead(name) {
     const [W_Q, W_K, W_V, W_O] = ["W_Q", "W_K", "W_V", "W_O"].map((matrix) => layer(`${name}.${matrix}`));
-    const size = W_Q.W.rows / heads; // d_k
-    const part = (x, head) => x.subarray(head * size, (head + 1) * size);
-
-    const project = (x) => ({ key: through(W_K, x), value: through(W_V, x) });
+    const project = (x) => ({ key: W_K(x), value: W_V(x) });
 
     function attend(x, memory, seen, isOff) {
-      const query = through(W_Q, x);
+      const query = W_Q(x);
       const contexts = new Float32Array(query.length);
       for (let head = 0; head < heads; head++) {
-        const products = memory.map(({ key }) => dot(part(query, head), part(key, head)));
+        const products = memory.map(({ key }) => dot(part(query, head, heads), part(key, head, heads)));
         const weights = softmax(products.map((product) => product / Math.sqrt(size))); // (6.1)
         seen[head].push({ products, weights });
         if (isOff(head)) continue;
-        const context = part(contexts, head);
+        const context = part(contexts, head, heads);
         weights.forEach((weight, j) => {
-          part(memory[j].value, head).forEach((value, m) => { context[m] += weight * value; });
+          part(memory[j].value, head, heads).forEach((value, m) => { context[m] += weight * value; });
         });
       }
-      return through(W_O, contexts);
+      return W_O(contexts);
     }
 
     return { project, attend };
@@ -72,19 +47,19 @@ const HeadsModel = (() => {
   const encoder = numbers(/^encoder\.layers\.(\d+)/).map((i) => {
     const name = `encoder.layers.${i}`;
     return {
-      attention: multiHead(`${name}.attention`), afterAttention: norm(`${name}.attention`),
-      feedForward: feedForward(name), afterFeedForward: norm(`${name}.feed_forward`),
+      attention: multiHead(`${name}.attention`), afterAttention: postNorm(`${name}.attention`),
+      feedForward: feedForward(`${name}.feed_forward`), afterFeedForward: postNorm(`${name}.feed_forward`),
     };
   });
   const decoder = numbers(/^decoder\.layers\.(\d+)/).map((i) => {
     const name = `decoder.layers.${i}`;
     return {
-      attention: multiHead(`${name}.attention`), afterAttention: norm(`${name}.attention`),
-      cross: multiHead(`${name}.source_attention`), afterCross: norm(`${name}.source`),
-      feedForward: feedForward(name), afterFeedForward: norm(`${name}.feed_forward`),
+      attention: multiHead(`${name}.attention`), afterAttention: postNorm(`${name}.attention`),
+      cross: multiHead(`${name}.source_attention`), afterCross: postNorm(`${name}.source`),
+      feedForward: feedForward(`${name}.feed_forward`), afterFeedForward: postNorm(`${name}.feed_forward`),
     };
   });
-  const [embedSource, embedTarget] = [embedding("encoder"), embedding("decoder")];
+  const [embedSource, embedTarget] = [embedding("encoder.embedding"), embedding("decoder.embedding")];
   const output = get("decoder.embedding.weight"); // the same matrix for words and logits
 
   // Every head, as on the page: "encoder.0.2" is head 3 of the encoder's first layer.
@@ -126,5 +101,5 @@ const HeadsModel = (() => {
     return found;
   }
 
-  return { HEADS, size: get("encoder.layers.0.attention.W_Q.weight").rows / heads, translate };
+  return { HEADS, size, translate };
 })();

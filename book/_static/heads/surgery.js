@@ -201,36 +201,22 @@
       const last = rows.length - 1;
       const [i, j] = this.cell ?? [last, argmaxOf(rows[last].weights)];
       const best = [Math.min(i, last), Math.min(j, rows[Math.min(i, last)].weights.length - 1)];
-      const cells = rows.map(({ weights }, a) => weights.map((weight, b) =>
-        make("td", { role: "gridcell", tabindex: -1, style: `--weight: ${weight.toFixed(3)}`,
-          "aria-label": `${queries[a]} to ${keys[b]}: ${percent(weight)}` })));
-      const body = cells.map((line, a) => make("tr", { role: "row" },
-        make("th", { scope: "row", role: "rowheader" }, queries[a]), ...line));
-      const head = make("tr", { role: "row" }, make("td", { role: "presentation" }),
-        ...keys.slice(0, Math.max(...rows.map(({ weights }) => weights.length)))
-          .map((word) => make("th", { scope: "col", role: "columnheader" }, make("span", {}, word))));
-      const grid = make("table", { role: "grid", "aria-label": `Weights of ${fullName(this.selected)}` },
-        make("thead", { role: "rowgroup" }, head), make("tbody", { role: "rowgroup" }, ...body));
-      Elements.walk(cells, (a, b) => this.showCell(cells, a, b));
+      const grid = Elements.weightGrid(`Weights of ${fullName(this.selected)}`, [queries, keys],
+        rows.map(({ weights }) => weights), (a, b) => this.showCell(grid, a, b));
       const { exactMatch } = this.selected;
       this.arithmetic = make("p", { class: "heads-arithmetic", "aria-live": "polite" });
       this.detail.replaceChildren(
         make("p", {}, make("strong", {}, `${fullName(this.selected)}`.replace(/^./, (x) => x.toUpperCase())),
           `: ${KINDS[this.selected.kind][1]}. Without it ${percent(exactMatch)} of the test numbers are exact ` +
           `(${signed(exactMatch - HEADS_MODEL.exactMatch)}). Choose a cell:`),
-        make("div", { class: "heads-scroll", tabindex: 0, role: "region", "aria-label": "Weights" }, grid),
+        make("div", { class: "heads-scroll", tabindex: 0, role: "region", "aria-label": "Weights" }, grid.table),
         this.arithmetic);
-      this.showCell(cells, ...best);
+      this.showCell(grid, ...best);
     }
 
     // From the product of a query and a key to the weight of its value.
-    showCell(cells, i, j) {
-      cells.flat().forEach((cell) => {
-        cell.tabIndex = -1;
-        cell.classList.remove("heads-chosen");
-      });
-      cells[i][j].tabIndex = 0;
-      cells[i][j].classList.add("heads-chosen");
+    showCell(grid, i, j) {
+      grid.choose(i, j);
       this.cell = [i, j];
       const [queries, keys] = this.labels();
       const { products, weights } = this.rows(this.selected)[i];

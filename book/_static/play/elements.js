@@ -55,6 +55,31 @@ const Elements = (() => {
     }));
   }
 
+  // Weights as a grid with the words of the queries and keys, one tab stop, arrow keys from cell to cell: the table, and a
+  // function that marks a cell. `show` is called for the cell that has the focus.
+  function weightGrid(label, [queries, keys], weights, show, write = () => "") {
+    const cells = weights.map((line, a) => line.map((weight, b) =>
+      html("td", { role: "gridcell", tabindex: -1, style: `--weight: ${weight.toFixed(3)}`,
+        "aria-label": `${queries[a]} to ${keys[b]}: ${Math.round(100 * weight)}\u00a0%` }, write(weight))));
+    const body = cells.map((line, a) => html("tr", { role: "row" },
+      html("th", { scope: "row", role: "rowheader" }, queries[a]), ...line));
+    const head = html("tr", { role: "row" }, html("td", { role: "presentation" }),
+      ...keys.slice(0, Math.max(...weights.map(({ length }) => length)))
+        .map((word) => html("th", { scope: "col", role: "columnheader" }, html("span", {}, word))));
+    const table = html("table", { class: "play-weights", role: "grid", "aria-label": label },
+      html("thead", { role: "rowgroup" }, head), html("tbody", { role: "rowgroup" }, ...body));
+    walk(cells, show);
+    function choose(i, j) {
+      cells.flat().forEach((cell) => {
+        cell.tabIndex = -1;
+        cell.classList.remove("play-chosen");
+      });
+      cells[i][j].tabIndex = 0;
+      cells[i][j].classList.add("play-chosen");
+    }
+    return { table, choose };
+  }
+
   // On the screen, what a function makes takes the place of each still picture of this class or, in a chapter, tag.
   async function inPlaceOf(name, makeRoot) {
     for (const place of document.querySelectorAll(`.${name}, .tag_${name}`)) {
@@ -67,5 +92,5 @@ const Elements = (() => {
     }
   }
 
-  return { html, svg, button, slider, walk, inPlaceOf };
+  return { html, svg, button, slider, walk, weightGrid, inPlaceOf };
 })();

@@ -19,8 +19,11 @@ OCTAVE = 8  # scales are powers of 2^(1/8)
 SMALLEST = -80  # the exponent of the smallest scale
 
 
-def encode(weights: Tensor) -> dict[str, Any]:
+def encode(weights: Tensor, largest: int = LARGEST) -> dict[str, Any]:
     """A parameter as characters: the scale of each row, and each weight in its scale.
+
+    Args:
+        largest: the largest multiple of a scale. A smaller one makes a smaller file; the script has to say it.
 
     Raises:
         ValueError: a row needs a scale that has no character.
@@ -28,22 +31,22 @@ def encode(weights: Tensor) -> dict[str, Any]:
     rows = weights.detach().double().reshape(-1, weights.shape[-1])
     scales, characters = "", ""
     for row in rows:
-        largest = max(row.abs().max().item() / LARGEST, scale_of(ALPHABET[0]))
-        exponent = math.ceil(math.log2(largest) * OCTAVE - 1e-9)
+        scale = max(row.abs().max().item() / largest, scale_of(ALPHABET[0]))
+        exponent = math.ceil(math.log2(scale) * OCTAVE - 1e-9)
         if exponent - SMALLEST >= len(ALPHABET):
             raise ValueError(
                 f"no scale is large enough for a weight of {row.abs().max()}"
             )
         scales += ALPHABET[exponent - SMALLEST]
         multiples = (row / scale_of(scales[-1])).round().long().tolist()
-        characters += "".join(ALPHABET[LARGEST + multiple] for multiple in multiples)
+        characters += "".join(ALPHABET[largest + multiple] for multiple in multiples)
     return {"shape": list(weights.shape), "scales": scales, "weights": characters}
 
 
-def decode(parameter: dict[str, Any]) -> Tensor:
+def decode(parameter: dict[str, Any], largest: int = LARGEST) -> Tensor:
     """The parameter that :func:`encode` has written."""
     multiples = [
-        ALPHABET.index(character) - LARGEST for character in parameter["weights"]
+        ALPHABET.index(character) - largest for character in parameter["weights"]
     ]
     scales = [scale_of(character) for character in parameter["scales"]]
     rows = torch.tensor(multiples, dtype=torch.double).view(len(scales), -1)
