@@ -2,9 +2,9 @@
 
     python -m attention_course.live.shuffle
 
-It takes a few seconds. The models are those of section 6 of chapter 8: encoders that differ only in the scores
-of their self-attention. The weights are written to ``book/_static/shuffle/weights.js``, with what fraction of
-the test sources each model gets right, and on what fraction its answer is the same in every order of the words.
+It takes a few seconds. The models are those of section 6 of chapter 8: encoders that differ only in the
+scores of their self-attention. The weights are written to ``book/_static/shuffle/weights.js``, with the
+fraction of test sources that each gets right, and the fraction whose answer is the same in every order.
 """
 
 from itertools import permutations

@@ -23,7 +23,7 @@ def encode(weights: Tensor, largest: int = LARGEST) -> dict[str, Any]:
     """A parameter as characters: the scale of each row, and each weight in its scale.
 
     Args:
-        largest: the largest multiple of a scale. A smaller one makes a smaller file; the script has to say it.
+        largest: the largest multiple of a scale, which the script's content says too.
 
     Raises:
         ValueError: a row needs a scale that has no character.
