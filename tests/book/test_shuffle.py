@@ -70,9 +70,8 @@ def test_weights_and_answers_are_those_of_the_package(page, task, test, models, 
         found = page.evaluate(COMPUTE, [kind, some])
         expected = by_the_package(task, models[kind], some)
         for name, tensor in zip(("weights", "probabilities"), expected, strict=True):
-            torch.testing.assert_close(
-                torch.tensor([one[name] for one in found]), tensor, atol=1e-4, rtol=0
-            )
+            numbers = torch.tensor([one[name] for one in found], dtype=torch.float32)
+            torch.testing.assert_close(numbers, tensor, atol=1e-4, rtol=0)
 
 
 def test_the_script_says_what_its_models_reach(task, test, models, content):

@@ -45,7 +45,7 @@
         make("p", {}, make("strong", {}, title), ` ${formula}`), this.verdict,
         make("div", { class: "shuffle-grids" }, this.now, this.before), this.pair,
         make("table", { class: "shuffle-moves" },
-          make("caption", {}, "Differs from the first order if we move"),
+          make("caption", {}, "Difference from the first order if we move"),
           make("tbody", {}, ...MOVES.map((name, m) => make("tr", {}, make("th", { scope: "row" }, name), this.bars[m])))),
         this.strip, this.tally);
     }
@@ -89,7 +89,7 @@
         return rows[i][j];
       });
       this.pair.replaceChildren(make("b", { class: "shuffle-query" }, words[a]), " to ", make("b", { class: "shuffle-key" }, words[b]),
-        `: ${percent(before)} at first, now ${percent(now)}`);
+        `: ${percent(now)}, was ${percent(before)}`);
     }
   }
 
@@ -101,10 +101,9 @@
       this.pills = Array.from({ length: heads }, (_, head) => button(String(head + 1), () => this.show({ head }), { "aria-label": `Head ${head + 1}` }));
       this.truth = make("b");
       this.spoken = make("p", { class: "play-unseen", role: "status" });
-      const of = (kind, name) => percent(measured[kind][name]);
-      const all = (name) => `${of("dot product", name)} with dot products, ${of("dense", name)} with dense scores and ${of("random", name)} with the table`;
+      const all = (name) => this.cards.map(({ kind, title }) => `${title.toLowerCase()} ${percent(measured[kind][name])}`).join(", ");
       this.root = make("section", { class: "play shuffle", "aria-label": "Shuffled words" },
-        make("p", { class: "play-hint" }, "Shuffle the words, or select two to swap them:"),
+        make("p", { class: "play-hint" }, "Shuffle the words, or select two to swap them. Which weights follow?"),
         make("div", { class: "play-row", role: "group", "aria-label": "Words" }, ...this.chips),
         make("div", { class: "play-row play-pills" },
           button("Shuffle", () => this.show({ order: sample(ORDERS.filter((one) => one.join() !== this.order.join()), 1)[0] })),
@@ -114,9 +113,9 @@
         make("p", {}, "Is one number there in both languages? ", this.truth),
         make("div", { class: "play-row play-pills shuffle-heads", role: "group", "aria-label": "Head" }, "Weights of head", ...this.pills),
         make("div", { class: "shuffle-cards" }, ...this.cards.map(({ root }) => root)), this.spoken,
-        make("p", { class: "play-note" }, "The classifiers of this section, computed on this page. Cells are weights in percent, those of " +
-          "one pair of words are framed: select another. A square is one order of the words, filled where the answer is right. " +
-          `Of ${sources} test sources ${all("accuracy")} are right, and the answer is the same in all ${ORDERS.length} orders for ${all("same")}.`));
+        make("p", { class: "play-note" }, "The classifiers of this section, computed on this page. A row has the weights of its " +
+          "word, in percent; frames mark a pair of words: select another. A square is an order of the words, filled if the answer " +
+          `is right. Right on ${sources} test sources: ${all("accuracy")}. The same answer in all ${ORDERS.length} orders: ${all("same")}.`));
       this.open(FIRST);
     }
 
