@@ -75,7 +75,7 @@ PLAYED = {
     "live-patterns": ("07_sparse", take_turns, 10_000),
     "live-distances": ("12_modern", move_both, 9_000),
     "live-cache": ("12_modern", type_nonsense, 9_000),
-    "live-shuffle": ("08_synthesizer", reorder, 66_000),
+    "live-shuffle": ("08_synthesizer", reorder, 68_000),
     "live-memory": ("13_bounded_memory", ask_about_one_of_eight, 11_000),
     "live-question": ("10_attention_over_attention", let_no_word_attend, 35_000),
     "live-bench": ("03_attention", drag_by_keys, 22_000),
