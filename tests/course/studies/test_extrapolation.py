@@ -48,7 +48,7 @@ def test_the_models_of_chapter_6_are_the_same(kind):
 @pytest.mark.parametrize("kind", ["sinusoids", "learned"])
 def test_a_model_of_chapter_6_translates_the_trained_lengths_here_too(kind):
     ours = recorded("extrapolation", kind=kind)
-    theirs = recorded("positions", model=kind, steps=900)
+    theirs = recorded("positions", model=kind, steps=900, longest=12)
     for run in [*ours, *theirs]:
         assert min(run["test"][:3]) > 0.9
 
@@ -62,7 +62,7 @@ def test_a_run_is_measured_as_it_is_recorded(monkeypatch, kind):
     ]
     small = TranslationTask(whole.training_pairs[:200], whole.validation_pairs[:4], few)
     for module in (positions, extrapolation):
-        monkeypatch.setattr(module, "short_targets", lambda: small)
+        monkeypatch.setattr(module, "short_targets", lambda longest=12: small)
     setting = {"kind": kind, "steps": 1, "learning_rate": 0.005}
     found = extrapolation.measure(**setting, seed=0)
     assert found == extrapolation.measure(**setting, seed=0)

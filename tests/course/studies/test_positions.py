@@ -10,6 +10,9 @@ from attention_course.tasks import TranslationTask
 def test_only_training_targets_are_short():
     task = positions.short_targets()
     assert max(len(pair.target) for pair in task.training_pairs) == 12
+    shorter = positions.short_targets(longest=10)
+    assert max(len(pair.target) for pair in shorter.training_pairs) == 10
+    assert shorter.test_pairs == task.test_pairs
     assert max(len(pair.target) for pair in task.test_pairs) > 16
 
 
@@ -28,8 +31,8 @@ def test_a_run_is_measured_as_it_is_recorded(monkeypatch, model):
         for low, high in positions.LENGTH_RANGES
     ]
     small = TranslationTask(whole.training_pairs[:200], whole.validation_pairs[:4], few)
-    monkeypatch.setattr(positions, "short_targets", lambda: small)
-    found = positions.measure(model, steps=1, seed=0)
+    monkeypatch.setattr(positions, "short_targets", lambda longest=12: small)
+    found = positions.measure(model, steps=1, seed=0, longest=12)
     assert len(found["test"]) == len(positions.LENGTH_RANGES)
     first, again, other = (positions.train(model, 1, seed) for seed in (0, 0, 1))
     for name, parameter in first.named_parameters():
