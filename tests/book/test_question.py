@@ -125,7 +125,7 @@ def test_without_the_other_sentence_equal_weights_are_right(page):
     page.get_by_role("button", name="Cross out").last.click()
     assert verdict(page) == "No word attends. Put one back."
     press(page, "Put back")
-    assert "is described, and it answers all the same" in verdict(page)
+    assert "It answers without the described sentence." in verdict(page)
     press(page, "Put all back")
     assert "With β: description 3 ✓ (0.61)" in verdict(page)
 

@@ -55,21 +55,23 @@
       this.rows[0].cells[0].after(make("td", { rowspan: FACTS.length, role: "presentation" }, this.link));
       const head = (text) => make("th", { scope: "col" }, text);
       this.root = make("section", { class: "play hops", "aria-label": "A question in two steps" },
-        make("p", {}, make("strong", {}, "Move a thing, and see what each layer reads.")),
+        make("p", {}, make("strong", {}, "Move a thing by its menu, or press its name to ask where it is. Which fact does each layer read?")),
         make("div", { class: "play-row play-pills", role: "group", "aria-label": "Facts" },
           button("A chain of three", () => this.open(lengthened(FACTS, ASKED), ASKED)),
           button("Other facts", () => this.open(...sample())),
-          button("Start again", () => this.open(FACTS, ASKED)),
+          button("Start again", () => {
+            this.withoutFirst = false;
+            this.open(FACTS, ASKED);
+          }),
           this.cut),
         make("div", { role: "status" }, this.answer, this.reason),
         make("table", {},
           make("thead", {}, make("tr", {}, head("thing"), head("is in"),
             head("layer 1"), make("td", { role: "presentation" }), head("layer 2"))),
           make("tbody", {}, ...this.rows.map(({ root }) => root))),
-        make("p", { class: "play-hint" }, "Press a thing to ask where it is."),
         make("p", { class: "play-note" }, "A ConvS2S with two attending layers, trained as in this section for " +
           `${steps.toLocaleString("en")} steps on chains of two facts, and computed on this page. Of ${record.questions.toLocaleString("en")} test questions it answers ` +
-          `${percent(record.right)}, and without the first context ${percent(record.rightWithoutFirstContext)}. Attention weights are sums over the two words of a fact.`));
+          `${percent(record.right)}, and without the first context ${percent(record.rightWithoutFirstContext)}. Attention weights are sums over the two words of a fact. The curve is the first context.`));
     }
 
     // A fact: what it is about, where that is, and a cell for the weight of each layer.

@@ -26,15 +26,15 @@
         return { row, told, cells: [withBeta, evenly] };
       });
       this.root = make("section", { class: "play question", "aria-label": "A question, word by word" },
-        make("p", {}, make("b", {}, "Cross out words, or change what the document describes.")),
+        make("p", {}, make("b", {}, "Which description translates a sentence of the question? Cross out words, or change what the document describes.")),
         make("div", { class: "play-row play-pills", role: "group", "aria-label": "Questions" }, ...this.pills),
         this.topics, this.verdict,
-        make("p", { class: "play-hint" }, "The question: under each word its β, and in its bar the descriptions that it attends to. The dashed line is 1/", make("i", {}, "m"), "."),
+        make("p", { class: "play-hint" }, "The question: under each word its β, and in its bar the descriptions that it attends to, in the colours of their numbers. The dashed line is the equal weight, 1/", make("i", {}, "m"), "."),
         this.sentences,
         make("div", { class: "play-row play-pills", role: "group", "aria-label": "Crossed-out words" },
           make("span", {}, "Crossed-out words"), ...this.kinds, this.restore),
         make("table", {},
-          make("thead", {}, make("tr", {}, make("td"), ...["The document", "β", "1/m"].map((name) => make("th", { scope: "col" }, name)))),
+          make("thead", {}, make("tr", {}, make("td"), ...["Descriptions, with their probabilities", "with β", "equal"].map((name) => make("th", { scope: "col" }, name)))),
           make("tbody", {}, ...this.rows.map(({ row }) => row))),
         make("p", { class: "play-note" }, "The reader of this section at a learning rate of 0.01, computed on this page. Of 500 test questions of two " +
           `sentences it answers ${accuracy[1][0].toFixed(2)} with β and ${accuracy[1][1].toFixed(2)} with equal weights for the same attentions, and of three ` +
@@ -138,7 +138,7 @@
       };
       const isGone = !this.isRead && this.groups[this.sentence].own.every((t) => this.crossed.has(t));
       return [...judge("With β", found.answer), make("br"), ...judge("With equal weights", found.evenly),
-        ...(isGone ? [make("br"), "No sentence that is left is described, and it answers all the same."] : [])];
+        ...(isGone ? [make("br"), "It answers without the described sentence."] : [])];
     }
   }
 

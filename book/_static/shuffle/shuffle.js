@@ -45,7 +45,7 @@
         make("p", {}, make("strong", {}, title), ` ${formula}`), this.verdict,
         make("div", { class: "shuffle-grids" }, this.now, this.before), this.pair,
         make("table", { class: "shuffle-moves" },
-          make("caption", {}, "Difference from the first order if we move"),
+          make("caption", {}, "Difference from the first order after moving"),
           make("tbody", {}, ...MOVES.map((name, m) => make("tr", {}, make("th", { scope: "row" }, name), this.bars[m])))),
         this.strip, this.tally);
     }
@@ -114,7 +114,8 @@
         make("div", { class: "play-row play-pills shuffle-heads", role: "group", "aria-label": "Head" }, "Weights of head", ...this.pills),
         make("div", { class: "shuffle-cards" }, ...this.cards.map(({ root }) => root)), this.spoken,
         make("p", { class: "play-note" }, "The classifiers of this section, computed on this page. A row has the weights of its " +
-          "word, in percent; frames mark a pair of words: select another. A square is an order of the words, filled if the answer " +
+          "word, in percent; frames mark a pair of words: select another. Bars compare the weights with those " +
+          "of the first order, moved with their words or not. A square is an order of the words, filled if the answer " +
           `is right. Right on ${sources} test sources: ${all("accuracy")}. The same answer in all ${ORDERS.length} orders: ${all("same")}.`));
       this.open(FIRST);
     }
@@ -122,7 +123,7 @@
     open(words) {
       this.words = words;
       const pair = inBoth(words);
-      this.truth.textContent = pair ? `Yes: ${pair.join(" = ")}` : "No";
+      this.truth.textContent = pair ? `Yes, shared: ${pair.join(" = ")}` : "No, none shared";
       this.label = pair ? "shared" : "none shared";
       this.pair = pair ? pair.map((word) => words.indexOf(word)).reverse() : [0, 1];
       this.results = this.cards.map(({ kind }) => ORDERS.map((order) => ShuffleModel[kind](order.map((i) => words[i]))));
