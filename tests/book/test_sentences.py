@@ -7,7 +7,7 @@ import torch
 
 from attention_course.data.vocabulary import PAD, pad_documents
 from attention_course.live import sentences, weights
-from attention_course.studies.document import TYPES
+from attention_course.studies import document as study
 from tests.conftest import ROOT
 
 CHAPTER = "09_hierarchical"
@@ -49,7 +49,7 @@ def answer_of(document):
     left = [sentence for sentence in document if sentence]
     clue = [i for i, sentence in enumerate(left) if "optional" in sentence]
     first = left[clue[0] + 4][0] if clue and clue[0] + 4 < len(left) else None
-    return first if first in TYPES else None
+    return first if first in study.TYPES else None
 
 
 def test_the_page_reads_what_is_left_as_the_package_does(removal, setting, model):
@@ -84,7 +84,7 @@ def test_the_script_says_what_its_model_does(setting, model, content):
     texts = [test[number].texts for number in sentences.DOCUMENTS]
     assert content["documents"] == [list(map(list, one)) for one in texts]
     assert content["changed"] == sentences.without(task, model, test)
-    assert content["accuracy"] == 1
+    assert content["accuracy"] == study.accuracy_on(model, task, test) == 1
     assert content["changed"]["other"][1] == 0
     replaced = content["changed"]["optional"][1]
     chapter = (ROOT / "book" / f"{CHAPTER}.md").read_text("utf-8")
@@ -132,6 +132,13 @@ def test_a_document_without_words_has_no_class(removal):
     for number in range(8):
         removal.locator(".sentences-switch").nth(number).click()
     assert verdict(removal) == "No word is left, so there is nothing to average."
+    back = removal.get_by_role("button", name="Put all back")
+    for disabled in ("false", "true"):
+        assert back.get_attribute("aria-disabled") == disabled
+        back.press("Enter")
+        assert back.evaluate("one => one === document.activeElement")
+    for number in range(8):
+        removal.locator(".sentences-switch").nth(number).click()
     removal.get_by_role("button", name="replaced").click()
     assert "the model guesses" in verdict(removal)
     removal.get_by_role("button", name="2", exact=True).click()

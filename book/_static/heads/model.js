@@ -3,12 +3,12 @@
 // The trained Transformer, computed here. The equations are those of chapter 6, the weights those of
 // weights.js, with their names in the package: `encoder.layers.0.attention.W_Q.weight` is W^Q.
 const HeadsModel = (() => {
-  const { linear, dot, softmax, argmax } = Tensors;
+  const { linear, add, dot, softmax, argmax, average } = Tensors;
   const { source, target, heads, longest, model } = HEADS_MODEL;
   const [BOS, EOS] = [target.indexOf("<bos>"), target.indexOf("<eos>")];
   const decode = Tensors.reader(HEADS_MODEL);
   const get = (name) => decode(model[name]);
-  const { layer, norm, feedForward, embedding, add, part } = TransformerParts(get);
+  const { layer, norm, feedForward, embedding, part } = TransformerParts(get);
   const size = get("encoder.layers.0.attention.W_Q.weight").rows / heads; // d_k
 
   function postNorm(name) {
@@ -30,10 +30,7 @@ const HeadsModel = (() => {
         const weights = softmax(products.map((product) => product / Math.sqrt(size))); // (6.1)
         seen[head].push({ products, weights });
         if (isOff(head)) continue;
-        const context = part(contexts, head, heads);
-        weights.forEach((weight, j) => {
-          part(memory[j].value, head, heads).forEach((value, m) => { context[m] += weight * value; });
-        });
+        part(contexts, head, heads).set(average(weights, memory.map(({ value }) => part(value, head, heads))));
       }
       return W_O(contexts);
     }

@@ -3,7 +3,7 @@
 // Head surgery: a number is translated by a small Transformer whose heads can be switched off. On the screen it
 // takes the place of the still picture.
 (() => {
-  const { html: make, svg, button } = Elements;
+  const { html: make, svg, button, press, percent } = Elements;
   const FIRST = 97000080;
   const MOST = 999999999; // the model has learned numbers below a billion
   const EXAMPLES = [97, 1984, 500, 97000080, 71091, 299792458];
@@ -13,7 +13,6 @@
     decoder: ["Decoder", "French words attend to the French words so far"],
     cross: ["Cross-attention", "French words attend to English words"],
   };
-  const percent = (fraction, digits = 0) => `${(100 * fraction).toFixed(digits)}\u00a0%`;
   const signed = (value) => value.toFixed(2).replace("-", "−");
   const nameOf = ({ layer, head }) => `${layer + 1}.${head + 1}`;
   const fullName = (one) => `${KINDS[one.kind][0].toLowerCase()} head ${nameOf(one)}`;
@@ -158,7 +157,7 @@
         toggle.textContent = isOn ? "on" : "off";
         toggle.setAttribute("aria-checked", String(isOn));
         picture.setAttribute("aria-label", `Show the weights of ${fullName(one)}`);
-        picture.setAttribute("aria-pressed", String(one === this.selected));
+        press(picture, one === this.selected);
         picture.replaceChildren(thumbnail(this.rows(one)));
       }
       this.showHead();
@@ -180,7 +179,7 @@
     select(one) {
       this.selected = one;
       this.cell = null;
-      for (const [id, { picture }] of this.cards) picture.setAttribute("aria-pressed", String(id === one.id));
+      for (const [id, { picture }] of this.cards) press(picture, id === one.id);
       this.showHead();
     }
 
@@ -199,7 +198,7 @@
       const rows = this.rows(this.selected);
       const [queries, keys] = this.labels();
       const last = rows.length - 1;
-      const [i, j] = this.cell ?? [last, argmaxOf(rows[last].weights)];
+      const [i, j] = this.cell ?? [last, Tensors.argmax(rows[last].weights)];
       const best = [Math.min(i, last), Math.min(j, rows[Math.min(i, last)].weights.length - 1)];
       const grid = Elements.weightGrid(`Weights of ${fullName(this.selected)}`, [queries, keys],
         rows.map(({ weights }) => weights), (a, b) => this.showCell(grid, a, b));
@@ -229,8 +228,6 @@
         make("b", {}, percent(weights[j], 1)), " of the value of ", make("b", { class: "heads-value" }, keys[j]), ".");
     }
   }
-
-  const argmaxOf = (weights) => weights.indexOf(Math.max(...weights));
 
   Elements.inPlaceOf("live-heads", () => new Surgery().root);
 })();

@@ -3,9 +3,9 @@
 // A question in two steps: facts that can be changed, and which of them the two layers of a ConvS2S attend to. On the
 // screen it takes the place of the still picture.
 (() => {
-  const { html: make, svg, button } = Elements;
+  const { html: make, svg, button, press, percent } = Elements;
+  const { argmax, shuffled } = Tensors;
   const { things, facts: FACTS, asked: ASKED, steps, record } = HOPS_MODEL;
-  const percent = (fraction) => `${Math.round(100 * fraction)}\u00a0%`;
   const CHAINS = 3; // of two facts each, in training
   const CLEAR = 0.7; // the weight of a fact that is said to be read
 
@@ -25,15 +25,11 @@
     return chain;
   }
 
-  function shuffle(list) {
-    return list.map((one) => [Math.random(), one]).sort(([a], [b]) => a - b).map(([, one]) => one);
-  }
-
   // A question as in training.
   function sample() {
-    const order = shuffle(things);
+    const order = shuffled(things);
     const chains = Array.from({ length: CHAINS }, (_, i) => order.slice(3 * i, 3 * i + 3));
-    return [shuffle(chains.flatMap(([a, b, c]) => [[a, b], [b, c]])), chains[0][0]];
+    return [shuffled(chains.flatMap(([a, b, c]) => [[a, b], [b, c]])), chains[0][0]];
   }
 
   class Hops {
@@ -95,12 +91,12 @@
       const { facts, asked, withoutFirst } = this;
       const found = HopsModel.answer(facts, asked, withoutFirst);
       const onFacts = found.weights.map((weights) => facts.map((_, i) => weights[2 * i] + weights[2 * i + 1]));
-      const most = onFacts.map(Tensors.argmax);
-      this.cut.setAttribute("aria-pressed", String(withoutFirst));
+      const most = onFacts.map(argmax);
+      press(this.cut, withoutFirst);
       this.rows.forEach(({ ask, inside, cells }, i) => {
         const [a, b] = facts[i];
         ask.textContent = a;
-        ask.setAttribute("aria-pressed", String(a === asked));
+        press(ask, a === asked);
         ask.setAttribute("aria-label", `Where is the ${a}?`);
         inside.setAttribute("aria-label", `The ${a} is in`);
         [...inside.options].forEach((option) => { option.disabled = option.value === a; });
@@ -125,7 +121,7 @@
         make("span", { class: isCircle ? "" : `play-${isRight ? "right" : "wrong"}` },
           `In the ${thing}${isCircle ? "" : isRight ? " ✓" : " ✗"}`), ` (${percent(probability)})`);
       const reads = onFacts.map((weights, k) => {
-        const [a, b] = this.facts[Tensors.argmax(weights)];
+        const [a, b] = this.facts[argmax(weights)];
         return `layer ${k + 1} reads ${Math.max(...weights) > CLEAR ? `“${a} in ${b}”` : "no fact clearly"}`;
       });
       const why = this.withoutFirst ? "Layer 2 does not receive what layer 1 has found."

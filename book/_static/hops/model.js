@@ -3,16 +3,11 @@
 // The trained ConvS2S, computed here. The equations are those of chapter 11, the weights those of weights.js, with their
 // names in the package; the matrices are normalised already (11.2).
 const HopsModel = (() => {
-  const { row, linear, dot, sigmoid, softmax, argmax, average } = Tensors;
+  const { row, add, dot, sigmoid, softmax, argmax, average } = Tensors;
   const { things, first, model } = HOPS_MODEL;
   const decode = Tensors.reader(HOPS_MODEL);
   const get = (name) => decode(model[name]);
-  const add = (x, y) => x.map((value, m) => value + y[m]);
-
-  function layer(name) {
-    const [W, b] = ["weight", "bias"].map((part) => get(`${name}.${part}`));
-    return (x) => linear(W, x, b);
-  }
+  const layer = (name) => Tensors.layer(get, name);
 
   // A function from the three states in a window, and the one of them whose position it is. A row of the matrix has
   // three weights for each dimension.

@@ -2,7 +2,7 @@
 
 // Facts are written into four memories and read back, side by side. On the screen it takes the place of the still picture.
 (() => {
-  const { html: make, button, slider } = Elements;
+  const { html: make, button, slider, press } = Elements;
   const CITIES = ["Rome", "Oslo", "Lima", "Cairo"];
   // Keys of norm 1 in four dimensions: four are orthogonal, and no fifth is orthogonal to them.
   const KEYS = {
@@ -166,7 +166,7 @@
         });
         if (truths[asked]) said.push(`${KINDS[name][0]}: ${says}, ${isRight ? "right" : "wrong"}`);
       }
-      this.people.forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === asked)));
+      this.people.forEach((one) => press(one, one.textContent === asked));
       this.places.forEach((one) => one.setAttribute("aria-disabled", String(facts.length === MOST)));
       this.undo.setAttribute("aria-disabled", String(!facts.length));
       this.moves.textContent = `${asked} ${truths[asked] ? "moves to" : "is in"}`;

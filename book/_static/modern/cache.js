@@ -3,7 +3,7 @@
 // A KV cache that grows token by token: all keys, a window, and a window with sinks, in the bytes of a model that one
 // chooses. On the screen it takes the place of the still picture.
 (() => {
-  const { html: make, svg, button, slider } = Elements;
+  const { html: make, svg, button, slider, press } = Elements;
   const CELLS = 32; // tokens that are drawn one by one
   const LATER = Array.from({ length: 12 }, (_, n) => [3 * 2 ** (n + 4), 2 ** (n + 6)]).flat(); // 48, 64, 96, 128, …
   const STEPS = [...Array.from({ length: CELLS }, (_, n) => n + 1), ...LATER];
@@ -138,7 +138,7 @@
         this.draw(this.strips[n].picture, kept);
       });
       this.said.textContent = this.sentence();
-      for (const choice of this.choices) choice.setAttribute("aria-pressed", String(choice.textContent === this.shared));
+      for (const choice of this.choices) press(choice, choice.textContent === this.shared);
       this.inputs[1].input.disabled = Boolean(latent);
       const each = latent ? `(${latent} + ${rotary})` : `2 × ${heads} heads × ${size}`;
       const bytes = Modern.cacheBytes(layers, numbers);

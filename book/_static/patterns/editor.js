@@ -2,7 +2,7 @@
 
 // The pattern editor: what one layer of a sparse pattern computes, and what several of them reach.
 (() => {
-  const { html: make, svg, button, slider } = Elements;
+  const { html: make, svg, button, slider, press } = Elements;
   const { N, SIDE } = Patterns;
   const MOST = 4; // layers
   const [WIDE, HIGH] = [10 * N, 210]; // of the layers' drawing
@@ -45,7 +45,6 @@
 
   // Buttons that are pressed or not.
   const choice = (words, onClick) => button(words, onClick, { "aria-pressed": "false" });
-  const press = (one, isPressed) => one.setAttribute("aria-pressed", isPressed);
   const row = (name, buttons) =>
     make("div", { class: "play-row play-pills", role: "group", "aria-label": name }, ...buttons);
 

@@ -40,6 +40,10 @@ const Elements = (() => {
     return Object.assign(html("label", { class: "play-slider" }, html("span", {}, name), shown, input), { set });
   }
 
+  const press = (element, isPressed) => element.setAttribute("aria-pressed", String(isPressed));
+
+  const percent = (fraction, digits = 0) => `${(100 * fraction).toFixed(digits)}\u00a0%`;
+
   // Arrow keys lead from cell to cell, in rows; a cell that has the focus is shown.
   function walk(rows, show) {
     rows.forEach((row, i) => row.forEach((cell, j) => {
@@ -60,7 +64,7 @@ const Elements = (() => {
   function weightGrid(label, [queries, keys], weights, show, write = () => "") {
     const cells = weights.map((line, a) => line.map((weight, b) =>
       html("td", { role: "gridcell", tabindex: -1, style: `--weight: ${weight.toFixed(3)}`,
-        "aria-label": `${queries[a]} to ${keys[b]}: ${Math.round(100 * weight)}\u00a0%` }, write(weight))));
+        "aria-label": `${queries[a]} to ${keys[b]}: ${percent(weight)}` }, write(weight))));
     const body = cells.map((line, a) => html("tr", { role: "row" },
       html("th", { scope: "row", role: "rowheader" }, queries[a]), ...line));
     const head = html("tr", { role: "row" }, html("td", { role: "presentation" }),
@@ -92,5 +96,5 @@ const Elements = (() => {
     }
   }
 
-  return { html, svg, button, slider, walk, weightGrid, inPlaceOf };
+  return { html, svg, button, slider, press, percent, walk, weightGrid, inPlaceOf };
 })();

@@ -40,6 +40,14 @@ const Tensors = (() => {
     return result;
   }
 
+  // The layer of this name: x ↦ W x + b
+  function layer(get, name) {
+    const [W, b] = ["weight", "bias"].map((part) => get(`${name}.${part}`));
+    return (x) => linear(W, x, b);
+  }
+
+  const add = (x, y) => x.map((value, i) => value + y[i]);
+
   function join(...vectors) {
     const joined = new Float32Array(vectors.reduce((length, vector) => length + vector.length, 0));
     let start = 0;
@@ -73,6 +81,11 @@ const Tensors = (() => {
 
   function argmax(logits) {
     return logits.reduce((best, logit, i) => (logit > logits[best] ? i : best), 0);
+  }
+
+  // The same in random order.
+  function shuffled(list) {
+    return list.map((one) => [Math.random(), one]).sort(([a], [b]) => a - b).map(([, one]) => one);
   }
 
   // PyTorch's LayerNorm, with its ε.
@@ -120,5 +133,7 @@ const Tensors = (() => {
     };
   }
 
-  return { reader, row, linear, join, dot, sigmoid, softmax, logSoftmax, argmax, layerNorm, average, gru, bidirectional };
+  return {
+    reader, row, linear, layer, add, join, dot, sigmoid, softmax, logSoftmax, argmax, shuffled, layerNorm, average, gru, bidirectional,
+  };
 })();

@@ -2,13 +2,8 @@
 
 // Parts of the package's Transformers. The equations are those of chapter 6; `get` returns a parameter by its name.
 const TransformerParts = (get) => {
-  const { row, linear, layerNorm } = Tensors;
-
-  // x ↦ W x + b
-  function layer(name) {
-    const [W, b] = ["weight", "bias"].map((part) => get(`${name}.${part}`));
-    return (x) => linear(W, x, b);
-  }
+  const { row, add, layerNorm } = Tensors;
+  const layer = (name) => Tensors.layer(get, name);
 
   function norm(name) {
     const [scale, shift] = ["weight", "bias"].map((part) => get(`${name}.${part}`).values);
@@ -34,13 +29,11 @@ const TransformerParts = (get) => {
     return (token, position) => add(row(E, token).map((value) => Math.sqrt(E.columns) * value), positionalEncoding(position, E.columns));
   }
 
-  const add = (x, change) => x.map((value, i) => value + change[i]);
-
   // Head `head` of so many, of a vector.
   function part(x, head, heads) {
     const size = x.length / heads;
     return x.subarray(head * size, (head + 1) * size);
   }
 
-  return { layer, norm, feedForward, embedding, add, part };
+  return { layer, norm, feedForward, embedding, part };
 };

@@ -2,11 +2,11 @@
 
 // A question about four descriptions: its words can be crossed out, and the document can describe another of its sentences.
 (() => {
-  const { html: make, button } = Elements;
+  const { html: make, button, press } = Elements;
+  const { argmax } = Tensors;
   const { examples, accuracy } = QUESTION_MODEL;
   const HIGH = 0.32; // the β of a bar that fills its room
   const KINDS = ["are deleted", "are read, but do not attend"];
-  const press = (buttons, which) => buttons.forEach((one, i) => one.setAttribute("aria-pressed", String(i === which)));
   // The words as a text, those that the reader does not know in italics.
   const text = (words) => words.flatMap((word, i) =>
     [i && !".,".includes(word) ? " " : "", QuestionModel.isKnown(word) ? word : make("i", {}, word)]);
@@ -44,7 +44,7 @@
     }
 
     open(number) {
-      press(this.pills, number);
+      this.pills.forEach((pill, i) => press(pill, i === number));
       this.example = examples[number];
       const { sentences, english, sentence } = this.example;
       this.words = sentences.flat();
@@ -98,15 +98,15 @@
     show(left, found) {
       const { described } = this.example;
       const betaOf = (t) => (found && found.of.has(t) ? found.beta[found.of.get(t)] : 0);
-      press(this.kinds, Number(this.isRead));
-      press(this.groups.map(({ topic }) => topic), this.sentence);
+      this.kinds.forEach((kind, i) => press(kind, this.isRead === (i === 1)));
+      this.groups.forEach(({ topic }, s) => press(topic, s === this.sentence));
       this.restore.setAttribute("aria-disabled", String(this.crossed.size === 0));
       this.chips.forEach(({ root, bar, parts, beta }, t) => {
         const isLeft = left.includes(t);
         const attended = isLeft ? found.attended[found.of.get(t)] : parts.map(() => 0);
-        root.setAttribute("aria-pressed", String(!isLeft));
+        press(root, !isLeft);
         root.setAttribute("aria-label", `${this.words[t]}, ${isLeft
-          ? `β ${betaOf(t).toFixed(2)}, attends most to description ${Tensors.argmax(attended) + 1}` : "crossed out"}`);
+          ? `β ${betaOf(t).toFixed(2)}, attends most to description ${argmax(attended) + 1}` : "crossed out"}`);
         bar.style.setProperty("--high", percent(Math.min(1, betaOf(t) / HIGH)));
         bar.style.setProperty("--even", percent(Math.min(1, 1 / left.length / HIGH)));
         parts.forEach((part, k) => { part.style.flexGrow = attended[k]; });
@@ -131,7 +131,7 @@
     judged(found) {
       if (!found) return ["No word attends. Put one back."];
       const judge = (name, answer) => {
-        const best = Tensors.argmax(answer);
+        const best = argmax(answer);
         const isRight = best === this.example.described;
         return [`${name}: `, make("b", { class: isRight ? "play-right" : "play-wrong" },
           `description ${best + 1} ${isRight ? "✓" : "✗"}`), ` (${answer[best].toFixed(2)})`];

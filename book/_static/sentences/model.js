@@ -3,7 +3,7 @@
 // The trained hierarchical attention network, computed here. The equations are those of chapter 9, the weights those of
 // weights.js, with their names in the package: `encoder.pooling.query` is u_w.
 const SentencesModel = (() => {
-  const { row, linear, dot, softmax, average, bidirectional } = Tensors;
+  const { row, layer, dot, softmax, average, bidirectional } = Tensors;
   const { words, labels, model } = SENTENCES_MODEL;
   const UNKNOWN = words.indexOf("<unk>");
   const ids = new Map(words.map((word, i) => [word, i]));
@@ -13,11 +13,11 @@ const SentencesModel = (() => {
   // One level: the vector that it makes of vectors, and their weights.
   function level(rnn, pooling) {
     const states = bidirectional(get, rnn);
-    const [W, b] = ["weight", "bias"].map((part) => get(`${pooling}.attention.W.${part}`));
+    const W = layer(get, `${pooling}.attention.W`);
     const query = get(`${pooling}.query`).values;
     return (vectors) => {
       const h = states(vectors); // (9.1)
-      const keys = h.map((state) => linear(W, state, b).map(Math.tanh)); // u_it
+      const keys = h.map((state) => W(state).map(Math.tanh)); // u_it
       const weights = softmax(keys.map((key) => dot(key, query))); // (9.2)
       return { vector: average(weights, h), weights }; // (9.3)
     };
@@ -26,7 +26,7 @@ const SentencesModel = (() => {
   const E = get("encoder.words.embedding.weight");
   const ofWords = level("encoder.words.rnn", "encoder.pooling");
   const ofSentences = level("encoder.rnn", "pooling"); // (9.4)
-  const [W_c, b_c] = ["weight", "bias"].map((part) => get(`W.${part}`));
+  const W_c = layer(get, "W");
 
   // The weights of the words in each sentence, those of the sentences, and the probability of each class. A sentence
   // without words is left out and has the weight 0; one of them must have some.
@@ -38,7 +38,7 @@ const SentencesModel = (() => {
     return {
       words: found.map((one) => one?.weights ?? []),
       sentences: found.map((one) => (one ? left.shift() : 0)),
-      probabilities: softmax([...linear(W_c, vector, b_c)]), // (9.5)
+      probabilities: softmax([...W_c(vector)]), // (9.5)
     };
   }
 

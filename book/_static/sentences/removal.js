@@ -3,14 +3,12 @@
 // A document from which sentences and words can be taken out, while HN-ATT reads what is left. On the screen it takes
 // the place of the still picture.
 (() => {
-  const { html: make, button } = Elements;
+  const { html: make, button, press, percent } = Elements;
   const { documents, substitute, labels, changed, accuracy, testDocuments } = SENTENCES_MODEL;
   const { read, answer, knows } = SentencesModel;
   const SHOWN = 0.1; // the smallest weight of a word that is written
-  const percent = (fraction) => `${Math.round(100 * fraction)}\u00a0%`;
-  const best = ({ probabilities }) => probabilities.indexOf(Math.max(...probabilities));
+  const best = ({ probabilities }) => Tensors.argmax(probabilities);
   const largest = (differences) => Math.max(0, ...differences.map(Math.abs));
-  const pressed = (element, is) => element.setAttribute("aria-pressed", String(is));
 
   class Removal {
     constructor() {
@@ -42,7 +40,7 @@
 
     open(number) {
       this.document = documents[number];
-      this.documents.forEach((one, i) => pressed(one, i === number));
+      this.documents.forEach((one, i) => press(one, i === number));
       this.out = new Set(); // of sentences, as 2, and words, as "2.5"
       this.tried = new Set(); // sentences whose effect is noted
       this.whole = read(this.document);
@@ -87,8 +85,8 @@
       const isEmpty = document.every((sentence) => !sentence.length);
       const found = isEmpty ? { words: document, sentences: document.map(() => 0), probabilities: labels.map(() => 0) } : read(document);
       this.now = { document, ...found };
-      this.back.disabled = !this.out.size;
-      this.modes.forEach((one, i) => pressed(one, this.isReplaced === (i === 1)));
+      this.back.setAttribute("aria-disabled", String(!this.out.size)); // it keeps the focus
+      this.modes.forEach((one, i) => press(one, this.isReplaced === (i === 1)));
       this.showClass(isEmpty);
       this.showDifferences(before);
       this.rows.forEach((row, i) => this.showRow(row, i));
@@ -135,7 +133,7 @@
       root.style.setProperty("--weight", weight.toFixed(3));
       toggle.replaceChildren(make("b", {}, `${i + 1}`), make("small", {}, isOut && !this.isReplaced ? "out" : percent(weight)));
       toggle.setAttribute("aria-label", `Sentence ${i + 1}, weight ${percent(weight)}, take out`);
-      pressed(toggle, isOut);
+      press(toggle, isOut);
       const weights = isOut ? [] : [...this.now.words[i]];
       words.forEach((word, j) => {
         const isGone = isOut || this.out.has(`${i}.${j}`);
@@ -144,7 +142,7 @@
         word.dataset.weight = own >= SHOWN ? Math.round(100 * own) : "";
         word.setAttribute("aria-label", `${this.document[i][j]}, weight ${percent(own)}, take out`);
         word.setAttribute("aria-disabled", String(isOut));
-        pressed(word, isGone);
+        press(word, isGone);
       });
       instead.textContent = isOut && this.isReplaced ? `→ ${substitute.join(" ")}` : "";
       effect.textContent = "";

@@ -3,7 +3,7 @@
 // The trained classifiers of a few words, computed here. Only the scores of their self-attention differ. The equations
 // are those of chapter 8, the weights those of weights.js, with their names in the package.
 const ShuffleModel = (() => {
-  const { row, average, dot, join, softmax } = Tensors;
+  const { row, add, average, dot, join, softmax } = Tensors;
   const { words: vocabulary, heads, models } = SHUFFLE_MODEL;
   const decode = Tensors.reader(SHUFFLE_MODEL);
   const LAYER = "encoder.layers.0";
@@ -18,7 +18,7 @@ const ShuffleModel = (() => {
         return (head, i, j) => dot(part(queries[i], head, heads), part(keys[j], head, heads)) / root; // (8.2)
       };
     },
-    dense(get, { layer, add, part }) {
+    dense(get, { layer, part }) {
       const W_Q = layer(`${LAYER}.attention.W_Q`);
       const [hidden, output] = ["hidden", "output"].map((name) => {
         const [W, b] = ["weight", "bias"].map((kind) => get(`${LAYER}.attention.attention.${name}.${kind}`));
@@ -39,7 +39,7 @@ const ShuffleModel = (() => {
   function build(kind) {
     const get = (name) => decode(models[kind][name]);
     const parts = TransformerParts(get);
-    const { layer, norm, add, part } = parts;
+    const { layer, norm, part } = parts;
     const embed = parts.embedding("encoder.embedding");
     const [beforeAttention, beforeFeedForward] = ["attention", "feed_forward"].map((name) => norm(`${LAYER}.${name}_residual.norm`));
     const [W_V, W_O] = ["W_V", "W_O"].map((name) => layer(`${LAYER}.attention.${name}`));

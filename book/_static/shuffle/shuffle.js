@@ -3,7 +3,8 @@
 // The words of a source are shuffled: what becomes of the weights of three kinds of self-attention, and of the answer. On
 // the screen it takes the place of the still picture.
 (() => {
-  const { html: make, button, weightGrid } = Elements;
+  const { html: make, button, press, percent, weightGrid } = Elements;
+  const { argmax, shuffled } = Tensors;
   const { labels, translations, heads, sources, measured } = SHUFFLE_MODEL;
   const FIRST = ["five", "deux", "twenty", "vingt"];
   const KINDS = {
@@ -11,18 +12,16 @@
     dense: ["Dense", "hᵢ · wⱼ + bⱼ"],
     random: ["Random table", "Rᵢⱼ"],
   };
-  const MOVES = ["nothing", "the rows", "rows and columns"];
+  const MOVES = { nothing: [false, false], "the rows": [true, false], "rows and columns": [true, true] };
   const permutations = (all) => (all.length
     ? all.flatMap((one) => permutations(all.filter((other) => other !== one)).map((rest) => [one, ...rest])) : [[]]);
   const ORDERS = permutations(FIRST.map((_, i) => i)); // the first leaves the words where they are
-  const percent = (fraction) => `${Math.round(100 * fraction)}\u00a0%`;
-  const sample = (all, count) => all.map((one) => [Math.random(), one]).sort(([a], [b]) => a - b).slice(0, count).map(([, one]) => one);
   const inBoth = (words) => Object.entries(translations).find((pair) => pair.every((word) => words.includes(word)));
 
   // Two English words and two French ones, of one number or of four.
   function otherWords(isShared) {
-    const [a, b, c, d] = sample(Object.keys(translations), 4);
-    return sample([a, b, translations[isShared ? a : c], translations[d]], 4);
+    const [a, b, c, d] = shuffled(Object.keys(translations));
+    return shuffled([a, b, translations[isShared ? a : c], translations[d]]);
   }
 
   // How much of a row's weight is elsewhere, 0 to 1: the mean over the rows.
@@ -37,7 +36,7 @@
       this.now = make("div");
       this.before = make("div");
       this.pair = make("p", { class: "shuffle-pair" });
-      this.bars = MOVES.map(() => make("td", {}, make("div"), make("span")));
+      this.bars = Object.keys(MOVES).map(() => make("td", {}, make("div"), make("span")));
       this.marks = ORDERS.map(() => make("span"));
       this.strip = make("div", { class: "shuffle-orders", role: "img" }, ...this.marks);
       this.tally = make("p", { class: "play-hint" });
@@ -46,27 +45,27 @@
         make("div", { class: "shuffle-grids" }, this.now, this.before), this.pair,
         make("table", { class: "shuffle-moves" },
           make("caption", {}, "Difference from the first order after moving"),
-          make("tbody", {}, ...MOVES.map((name, m) => make("tr", {}, make("th", { scope: "row" }, name), this.bars[m])))),
+          make("tbody", {}, ...Object.keys(MOVES).map((name, m) => make("tr", {}, make("th", { scope: "row" }, name), this.bars[m])))),
         this.strip, this.tally);
     }
 
     update({ words, order, head, truth, results }) {
       const place = ORDERS.findIndex((one) => one.join() === order.join());
-      const says = results.map(({ probabilities }) => probabilities.indexOf(Math.max(...probabilities)));
+      const says = results.map(({ probabilities }) => argmax(probabilities));
       const isRight = says.map((one) => labels[one] === truth);
       const { weights, probabilities } = results[place];
-      [this.first, this.last] = [results[0].weights[head], weights[head]];
+      const [first, now] = [results[0].weights[head], weights[head]];
       this.verdict.className = isRight[place] ? "play-right" : "play-wrong";
       this.verdict.textContent = this.said = `${labels[says[place]]}, ${percent(probabilities[says[place]])} ${isRight[place] ? "✓" : "✗"}`;
-      this.grids = [[this.now, "Now", order, this.last], [this.before, "First order", ORDERS[0], this.first]].map(([where, when, indices, rows]) => {
+      this.grids = [[this.now, "Now", order, now], [this.before, "First order", ORDERS[0], first]].map(([where, when, indices, rows]) => {
         const shown = indices.map((i) => words[i]);
         const grid = weightGrid(`${this.title}, ${when.toLowerCase()}`, [shown, shown], rows,
           (i, j) => this.choose(indices[i], indices[j]), (weight) => String(Math.round(100 * weight)));
         where.replaceChildren(make("p", { class: "play-hint" }, when), grid.table);
         return [grid, indices, rows];
       });
-      const distances = [[0, 0], [1, 0], [1, 1]].map(([rows, columns]) => apart(this.last, (i, j) =>
-        this.first[rows ? order[i] : i][columns ? order[j] : j]));
+      const distances = Object.values(MOVES).map(([rows, columns]) => apart(now, (i, j) =>
+        first[rows ? order[i] : i][columns ? order[j] : j]));
       const least = Math.min(...distances);
       this.bars.forEach((cell, m) => {
         cell.style.setProperty("--part", distances[m].toFixed(3));
@@ -99,18 +98,18 @@
       this.cards = Object.keys(KINDS).map((kind) => new Card(kind, (a, b) => this.mark([a, b])));
       this.chips = FIRST.map((_, i) => button("", () => this.pick(i)));
       this.pills = Array.from({ length: heads }, (_, head) => button(String(head + 1), () => this.show({ head }), { "aria-label": `Head ${head + 1}` }));
-      this.truth = make("b");
+      this.solution = make("b");
       this.spoken = make("p", { class: "play-unseen", role: "status" });
       const all = (name) => this.cards.map(({ kind, title }) => `${title.toLowerCase()} ${percent(measured[kind][name])}`).join(", ");
       this.root = make("section", { class: "play shuffle", "aria-label": "Shuffled words" },
         make("p", { class: "play-hint" }, "Shuffle the words, or select two to swap them. Which weights follow?"),
         make("div", { class: "play-row", role: "group", "aria-label": "Words" }, ...this.chips),
         make("div", { class: "play-row play-pills" },
-          button("Shuffle", () => this.show({ order: sample(ORDERS.filter((one) => one.join() !== this.order.join()), 1)[0] })),
+          button("Shuffle", () => this.show({ order: shuffled(ORDERS.filter((one) => one.join() !== this.order.join()))[0] })),
           button("Reverse", () => this.show({ order: [...this.order].reverse() })),
           button("First order", () => this.show({ order: ORDERS[0] })),
           button("Other words", () => this.open(otherWords(!inBoth(this.words))))),
-        make("p", {}, "Is one number there in both languages? ", this.truth),
+        make("p", {}, "Is one number there in both languages? ", this.solution),
         make("div", { class: "play-row play-pills shuffle-heads", role: "group", "aria-label": "Head" }, "Weights of head", ...this.pills),
         make("div", { class: "shuffle-cards" }, ...this.cards.map(({ root }) => root)), this.spoken,
         make("p", { class: "play-note" }, "The classifiers of this section, computed on this page. A row has the weights of its " +
@@ -123,8 +122,8 @@
     open(words) {
       this.words = words;
       const pair = inBoth(words);
-      this.truth.textContent = pair ? `Yes, shared: ${pair.join(" = ")}` : "No, none shared";
-      this.label = pair ? "shared" : "none shared";
+      this.solution.textContent = pair ? `Yes, shared: ${pair.join(" = ")}` : "No, none shared";
+      this.truth = pair ? "shared" : "none shared";
       this.pair = pair ? pair.map((word) => words.indexOf(word)).reverse() : [0, 1];
       this.results = this.cards.map(({ kind }) => ORDERS.map((order) => ShuffleModel[kind](order.map((i) => words[i]))));
       this.show({ order: [...ORDERS[0]].reverse() });
@@ -139,14 +138,15 @@
 
     show(changed) {
       Object.assign(this, { picked: undefined }, changed);
-      const { words, order, head, label: truth } = this;
+      const { words, order, head, truth } = this;
       this.chips.forEach((chip, i) => {
         chip.replaceChildren(make("small", {}, `${i + 1} `), words[order[i]]);
-        chip.setAttribute("aria-pressed", String(i === this.picked));
+        press(chip, i === this.picked);
       });
-      this.pills.forEach((pill, i) => pill.setAttribute("aria-pressed", String(i === head)));
+      this.pills.forEach((pill, i) => press(pill, i === head));
       this.cards.forEach((card, k) => card.update({ words, order, head, truth, results: this.results[k] }));
-      this.spoken.textContent = `${order.map((i) => words[i]).join(" ")}. ${this.cards.map(({ title, said }) => `${title}: ${said}`).join("; ")}`;
+      const spoken = `${order.map((i) => words[i]).join(" ")}. ${this.cards.map(({ title, said }) => `${title}: ${said}`).join("; ")}`;
+      if (spoken !== this.spoken.textContent) this.spoken.textContent = spoken; // else it is said again
       this.mark(this.pair);
     }
 

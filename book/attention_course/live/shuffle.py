@@ -22,9 +22,8 @@ from companion.models.text_classifier import Classifier
 
 SCRIPT = Path(__file__).resolve().parents[2] / "_static" / "shuffle" / "weights.js"
 STEPS, RATE = 250, 0.005  # of training, as in the chapter
-LARGEST = (
-    7  # of the multiples of a scale: with 15 values the accuracy is that of the chapter
-)
+#: Of the multiples of a scale: with 15 values the accuracy is that of the chapter.
+LARGEST = 7
 COMMENT = "The weights of three classifiers, written by attention_course.live.shuffle; tensors.js reads them."
 #: The kinds of self-attention, in the order of the page: the projections that their scores do not read.
 KINDS: dict[str, tuple[str, ...]] = {
