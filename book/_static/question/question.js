@@ -26,7 +26,7 @@
         return { row, told, cells: [withBeta, evenly] };
       });
       this.root = make("section", { class: "play question", "aria-label": "A question, word by word" },
-        make("p", {}, make("b", {}, "Which description translates a sentence of the question? Cross out words, or change what the document describes.")),
+        make("p", {}, make("b", {}, "Which description translates a sentence of the question? Cross out words, or change the document.")),
         make("div", { class: "play-row play-pills", role: "group", "aria-label": "Questions" }, ...this.pills),
         this.topics, this.verdict,
         make("p", { class: "play-hint" }, "The question: under each word its β, and in its bar the descriptions that it attends to, in the colours of their numbers. The dashed line is the equal weight, 1/", make("i", {}, "m"), "."),

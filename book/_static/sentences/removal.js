@@ -32,10 +32,10 @@
         make("p", {}, make("strong", {}, "Click a number or a word to take it out.")),
         make("div", { class: "sentences-settings" },
           group("Document", ...this.documents), group("A sentence that is out is", ...this.modes)),
-        this.verdict, make("div", { class: "sentences-bars" }, ...this.bars), this.differences, this.list,
+        this.verdict, make("div", { class: "sentences-bars" }, ...this.bars),
         make("div", { class: "play-row play-pills" }, this.back,
           button("Try each sentence", () => this.change(() => this.document.forEach((_, i) => this.tried.add(i))))),
-        this.note);
+        this.differences, this.list, this.note);
     }
 
     open(number) {
@@ -149,7 +149,7 @@
       if (!this.tried.has(i)) return;
       const alone = read(this.left(new Set([i])));
       const [now, then] = [best(alone), best(this.whole)];
-      effect.append("without it: ", make("b", { class: now === then ? "" : "play-wrong" },
+      effect.append(this.isReplaced ? "if replaced: " : "without it: ", make("b", { class: now === then ? "" : "play-wrong" },
         `${now === then ? "still " : ""}${labels[now]} ${percent(alone.probabilities[now])}`));
     }
   }
