@@ -35,7 +35,7 @@ if (document.documentElement.classList.contains("in-slices")) {
     Document.prototype.querySelectorAll.call(document, selector.startsWith(ofTheme) ? "none" : selector);
 
   const TABLE = ".pst-scrollable-table-container";
-  const MAY_SCROLL = `pre, figure, .cell_output > .output, ${TABLE}`;
+  const MAY_SCROLL = `pre, figure, .cell_output > .output, mjx-container[display="true"], ${TABLE}`;
   const canScroll = (part) =>
     part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
   const mark = (parts) => {
@@ -48,6 +48,7 @@ if (document.documentElement.classList.contains("in-slices")) {
   const observer = new ResizeObserver((entries) =>
     mark(new Set(entries.map(({ target }) => target.closest(MAY_SCROLL)))));
   for (const part of document.querySelectorAll(`${MAY_SCROLL}, ${TABLE} > table`)) observer.observe(part);
+  window.watchScrolling = (part) => observer.observe(part); // a formula, when it has been set
   // A face that comes late changes what is inside a part, and not the part's size.
   document.fonts.addEventListener("loadingdone", () => mark(document.querySelectorAll(MAY_SCROLL)));
 }

@@ -25,6 +25,7 @@ if (window.MathJax && document.querySelector(".math")) {
         forget(batch);
         await MathJax.typesetPromise(batch);
         batch.forEach(keepWithPunctuation);
+        for (const formula of batch) formula.querySelectorAll('[display="true"]').forEach(watchScrolling);
         await new Promise((resume) => setTimeout(resume));
       } else {
         await new Promise((resume) => (wake = resume));

@@ -16,7 +16,7 @@ LIVE_IS_SHOWN = """() =>
     document.querySelector('.live') || !document.querySelector('script[data-late=live-translation]')"""
 # Of what can be scrolled and is not folded; `layout.js` sees to it.
 KEYBOARD_REACHES_ALL = """() => [...document.querySelectorAll(
-    'pre, figure, .cell_output > .output, .pst-scrollable-table-container'
+    'pre, figure, .cell_output > .output, mjx-container[display="true"], .pst-scrollable-table-container'
 )].every(part => part.tabIndex === 0 || part.closest('details:not([open])') || (
     part.scrollWidth <= part.clientWidth && part.scrollHeight <= part.clientHeight
 ))"""

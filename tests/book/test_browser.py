@@ -50,7 +50,8 @@ ONE_FORMULA_OF_EACH_PLACE = """() => {
     const seen = new Set();
     document.querySelectorAll('mjx-container').forEach(formula => {
         const place = formula.closest('td, th, li, figcaption, summary, blockquote, h2, h3');
-        const kind = `${place?.localName} ${formula.getAttribute('display')}`;
+        const scrolls = formula.scrollWidth > formula.clientWidth;
+        const kind = `${place?.localName} ${formula.getAttribute('display')} ${scrolls}`;
         if (!seen.has(kind)) seen.add(kind);
         else formula.remove();
     });

@@ -8,6 +8,7 @@ to ``hops.json`` beside this file.
 """
 
 import json
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ ASKED, ANSWER = "pen", "car"
 
 
 def questions(
-    *stories: tuple[list[tuple[str, str]], str, str],
+    *stories: tuple[Sequence[Sequence[str]], str, str],
 ) -> study.Questions:
     """Questions in tokens, each from its facts, what is asked for and the answer."""
     tokens = {thing: study.FIRST + i for i, thing in enumerate(study.THINGS)}
@@ -48,7 +49,7 @@ def questions(
 
 def opening() -> study.Questions:
     """The question with which the page begins."""
-    return questions((list(FACTS), ASKED, ANSWER))
+    return questions((FACTS, ASKED, ANSWER))
 
 
 def lengthened(batch: study.Questions) -> study.Questions:

@@ -273,13 +273,13 @@ def build(reader: str, vocabulary_size: int, seed: int) -> Reader:
     Args:
         reader: one of :data:`READERS`.
     """
-    check_choice("reader", reader, READERS)
     torch.manual_seed(seed)
     return READERS[reader](vocabulary_size, embedding_size=32, size=64, pad=PAD)
 
 
 def train(reader: str, learning_rate: float, seed: int) -> tuple[Reader, list[Record]]:
     """A trained reader, and its accuracy on validation questions every 50 steps."""
+    check_choice("reader", reader, READERS)  # before any data is read
     words = vocabulary()
     model = build(reader, len(words), seed)
     watched = [batch for n in SENTENCES for batch in batches(questions("val", n, 100))]
