@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import nbformat
 import pytest
 
+from tests.book.conftest import MATH_IS_SET
 from tests.book.test_browser import axe_violations
 from tests.conftest import ROOT
 
@@ -68,6 +69,7 @@ def chapter(html, browser, request):
     """A chapter with drawings, in light or dark."""
     page = browser.new_page(color_scheme=request.param)
     page.goto((html / "book" / "06_transformer.html").as_uri())
+    page.wait_for_function(MATH_IS_SET)  # which moves what a pointer is above
     yield page
     page.close()
 
