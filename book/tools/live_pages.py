@@ -35,7 +35,7 @@ LIVE = {
         f"{_MODEL} sentences/sentences.css sentences/weights.js sentences/model.js"
         " sentences/removal.js"
     ),
-    "live-hops": (f"{_MODEL} hops/hops.css hops/weights.js hops/model.js hops/hops.js"),
+    "live-hops": f"{_MODEL} hops/hops.css hops/weights.js hops/model.js hops/hops.js",
     "live-question": (
         f"{_MODEL} question/question.css question/weights.js question/model.js"
         " question/question.js"

@@ -39,7 +39,7 @@
       const [title, verb, formula] = KINDS[name];
       const line = (cell) => CITIES.map(() => cell());
       this.cities = CITIES.map((city) => make("th", { scope: "col" }, city));
-      this.head = make("th", { scope: "col" }, "fact");
+      this.head = make("th", { scope: "col" });
       this.bars = line(() => make("td", {}, make("span"), make("div")));
       this.written = line(() => make("td"));
       this.lastWrite = make("tr", {}, make("th", { scope: "row" }, "wrote"), ...this.written);
@@ -57,7 +57,7 @@
         this.tally);
     }
 
-    update({ answer, truth, says, isRight, wrote, key, kept, tally }) {
+    update({ answer, truth, says, isRight, wrote, head, kept, tally }) {
       const scale = Math.max(1, ...answer, ...answer.map((x) => -2 * x)); // below zero there is half the room
       this.verdict.className = `memory-verdict ${truth ? `play-${isRight ? "right" : "wrong"}` : ""}`;
       this.verdict.textContent = truth ? `${says} ${isRight ? "✓" : "✗"}` : "–";
@@ -82,7 +82,7 @@
           cell.classList.toggle("memory-changed", changed(b));
         });
       });
-      if (key) this.head.textContent = key;
+      this.head.textContent = head;
       this.tally.textContent = tally;
     }
 
@@ -160,7 +160,7 @@
         const numbers = name === "softmax" ? facts.length * (SIZE.rows + SIZE.columns) : SIZE.rows * SIZE.columns;
         card.update({
           answer, says, isRight, truth: truths[asked], kept: this.kept(name),
-          key: name !== "softmax" && `${asked}’s key`,
+          head: name === "softmax" ? "fact" : `${asked}’s key`,
           wrote: last?.person === asked ? (this.states[name]?.u ?? last.v) : undefined,
           tally: `${numbers} numbers · ${right} of ${told.length} right`,
         });

@@ -154,11 +154,11 @@ def recorded() -> dict[str, Any]:
 
 def main() -> None:
     """Train, and write what the page and its still picture need."""
+    torch.set_num_threads(1)  # or the weights depend on the machine
     task = short_numbers()
     model = study.build(task, 0)
     task.train(model, STEPS, RATE)
     text = script(task, model)
-    SCRIPT.parent.mkdir(exist_ok=True)
     SCRIPT.write_text(text, "utf-8")
     STILL.write_text(still(task, weights.read(text)), "utf-8")
 

@@ -3,8 +3,8 @@
     python -m attention_course.live.hops
 
 It takes ten seconds. The model is that of the chapter and of the study ``hops``, trained for longer. The
-weights are written to ``book/_static/hops/weights.js``, and how many questions it answers there and
-to ``hops.json`` beside this file.
+weights are written to ``book/_static/hops/weights.js``, and how many questions it answers there and to
+``hops.json`` beside this file.
 """
 
 import json
@@ -131,6 +131,7 @@ def recorded() -> dict[str, Any]:
 
 def main() -> None:
     """Train, and write what the page and the chapter need."""
+    torch.set_num_threads(1)  # or the weights depend on the machine
     model = study.answering_model()
     study.train_to_answer(model, steps=STEPS)
     written = {name: weights.encode(x) for name, x in matrices(model).items()}
@@ -143,7 +144,6 @@ def main() -> None:
         "record": record(restore(written)),
         "model": written,
     }
-    SCRIPT.parent.mkdir(exist_ok=True)
     SCRIPT.write_text(weights.script(COMMENT, "HOPS_MODEL", content), "utf-8")
     RECORD.write_text(json.dumps(content["record"]) + "\n", "utf-8")
 

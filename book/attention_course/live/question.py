@@ -229,9 +229,9 @@ def recorded() -> dict[str, Any]:
 
 def main() -> None:
     """Train, and write what the page, its still picture and the text need."""
+    torch.set_num_threads(1)  # or the weights depend on the machine
     model = rounded(study.train("attention over attention", RATE, SEED)[0])
     text = script(model)
-    SCRIPT.parent.mkdir(exist_ok=True)
     SCRIPT.write_text(text, "utf-8")
     content = weights.read(text)
     record = {

@@ -82,6 +82,7 @@ def train(task: Classification, kind: str) -> Classifier:
 
 def main() -> None:
     """Train, and write what the page needs."""
+    torch.set_num_threads(1)  # or the weights depend on the machine
     task, test = study.shared()
     written = {kind: encode(kind, train(task, kind)) for kind in KINDS}
     content = {
@@ -97,7 +98,6 @@ def main() -> None:
         },
         "models": written,
     }
-    SCRIPT.parent.mkdir(exist_ok=True)
     SCRIPT.write_text(weights.script(COMMENT, "SHUFFLE_MODEL", content), "utf-8")
 
 

@@ -127,9 +127,9 @@ def still(task: TranslationTask, models: dict[str, EncoderDecoder]) -> str:
 
 def main() -> None:
     """Train, and write what the page and its still picture need."""
+    torch.set_num_threads(1)  # or the weights depend on the machine
     task = french_numbers()
     text = script(task, train(task))
-    FOLDER.mkdir(exist_ok=True)
     (FOLDER / "weights.js").write_text(text, "utf-8")
     SPEED_OF_LIGHT.write_text(still(task, models_of(weights.read(text))), "utf-8")
     (FOLDER / "still.svg").write_text(translation.speed_of_light().svg(), "utf-8")

@@ -28,7 +28,7 @@ TITLE = "Chapter 6: numbers of at most 12 French words in training, and longer o
 
 @cache
 def short_targets(longest: int = 12) -> TranslationTask:
-    """English numbers below a billion; those in training have at most 12 French words.
+    """English numbers below a billion; those in training have few French words.
 
     Args:
         longest: the most French words in training.
