@@ -2,7 +2,7 @@
 
 // The tree of a beam search on one's own number: what each step keeps, ends and drops, and what is found.
 (() => {
-  const { html: make, svg, button, slider } = Elements;
+  const { html: make, svg, button, slider, percent } = Elements;
   const { search, judge, wordsOf, EOS } = BeamSearch;
   const FIRST = 7164;
   const EXAMPLES = [7164, 500, 914005000067, 1984, 6925];
@@ -49,7 +49,7 @@
           ...EXAMPLES.map((number) => button(NumberWords.withCommas(number), () => this.open(number)))),
         this.problem, this.shown,
         make("p", { class: "play-note" }, "The model without attention of chapter 2, computed on this page: an encoder of two " +
-          `directions and a decoder that gets one vector. By greedy decoding ${Math.round(100 * LIVE_MODEL.exactMatch.withoutAttention)}\u00a0% of ` +
+          `directions and a decoder that gets one vector. By greedy decoding ${percent(LIVE_MODEL.exactMatch.withoutAttention)} of ` +
           `${LIVE_MODEL.testNumbers} test numbers are exact.`));
     }
 

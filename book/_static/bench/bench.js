@@ -3,7 +3,7 @@
   "use strict";
 
   const { EXAMPLES } = benchState;
-  const { html: make, button } = Elements;
+  const { html: make, button, press } = Elements;
   const INVITATION = "Drag the query q, and watch the weights and the output follow.";
 
   const figure = document.querySelector("figure.bench-figure");
@@ -45,7 +45,7 @@
     const now = benchState.write(state);
     for (const example of examples.children) {
       const first = benchState.first(EXAMPLES[example.dataset.example]);
-      example.setAttribute("aria-pressed", benchState.write(first) === now);
+      press(example, benchState.write(first) === now);
     }
     hint.textContent = canFollowHint(state)
       ? document.querySelector(`#${hinted} p`).textContent : INVITATION;

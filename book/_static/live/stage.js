@@ -7,7 +7,7 @@ const TranslationStage = (() => {
   const THICKNESS = 10; // pixels of the curve of a weight of 1
   const THIN = 1; // pixels of the lines to and from the one vector
 
-  const { html: make, svg: makeSvg } = Elements;
+  const { html: make, svg: makeSvg, percent } = Elements;
   const makePath = (className, width) =>
     makeSvg("path", { class: className, "stroke-width": width });
 
@@ -31,7 +31,7 @@ const TranslationStage = (() => {
     const order = source.map((_, j) => j).sort((a, b) => weights[b] - weights[a]);
     return order
       .filter((j, place) => place === 0 || (place < 4 && weights[j] >= 0.05))
-      .map((j) => `${source[j]} ${Math.round(100 * weights[j])}\u00a0%`)
+      .map((j) => `${source[j]} ${percent(weights[j])}`)
       .join(", ");
   }
 

@@ -2,7 +2,7 @@
 
 // The live translation. On the screen it takes the place of each still picture.
 (() => {
-  const { html: make, button } = Elements;
+  const { html: make, button, percent } = Elements;
   const { Stage, attention } = TranslationStage;
   const FIRST = 299792458;
   const EXAMPLES = [
@@ -105,13 +105,13 @@
   }
 
   function note() {
-    const percentage = (name) => `${(100 * LIVE_MODEL.exactMatch[name]).toFixed(1)}\u00a0%`;
+    const { withAttention, withoutAttention } = LIVE_MODEL.exactMatch;
     return make("p", { class: "play-note" },
       "Two models, computed on this page: nothing you type leaves it. They have the same number " +
       "of parameters and were trained for the same number of steps; only the access to the English " +
       `words differs. Of ${NumberWords.withCommas(LIVE_MODEL.testNumbers)} test numbers, the model with ` +
-      `attention translates ${percentage("withAttention")} exactly, the one without ` +
-      `${percentage("withoutAttention")}.`);
+      `attention translates ${percent(withAttention, 1)} exactly, the one without ` +
+      `${percent(withoutAttention, 1)}.`);
   }
 
   class Widget {
